@@ -1,0 +1,15 @@
+"""aimwise explains any black-box model: train a small explainer once, then one pass weighs every feature for every class."""
+
+from aimwise.blackbox import BlackBox as BlackBox
+from aimwise.blackbox import FunctionBox as FunctionBox
+from aimwise.blackbox import SklearnBox as SklearnBox
+from aimwise.blackbox import TorchBox as TorchBox
+from aimwise.explainers import AIM as AIM
+from aimwise.explainers import METHODS as METHODS
+from aimwise.explainers import Explainer as Explainer
+from aimwise.explainers import Random as Random
+from aimwise.explainers.saved import load as load
+from aimwise.explanation import Check as Check
+from aimwise.explanation import Explanation as Explanation
+from aimwise.features import Columns as Columns
+from aimwise.features import Features as Features

@@ -1,0 +1,216 @@
+"""Black boxes: anything that turns inputs into one row of class probabilities each."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from aimwise.errors import BadBlackBox, BadSetting
+
+OUTPUTS = ("auto", "probs", "logits", "binary_probs", "binary_logits")
+SUM_TOLERANCE = 1e-2
+
+
+class BlackBox(ABC):
+    """A model to be explained: `probs(inputs) -> (n, C)`, checked row by row."""
+
+    class_names: tuple[str, ...] | None = None
+    n_classes: int | None = None
+
+    @abstractmethod
+    def _answer(self, inputs: Any) -> Any:
+        """Ask the model; whatever it returns is checked by `probs`."""
+
+    def probs(self, inputs: Any) -> Float[Tensor, "B C"]:
+        """The probability of every class for every input."""
+        n = len(inputs)
+        answer = as_matrix(self._answer(inputs), n)
+        self._check_classes(answer.shape[1])
+        return check_rows(answer)
+
+    def _check_classes(self, found: int) -> None:
+        if self.n_classes is None:
+            names = self.class_names
+            if names is not None and len(names) != found:
+                raise BadBlackBox(
+                    f"The black box returned {found} columns but has {len(names)} class names "
+                    f"({', '.join(names)}). Pass one class name for each column."
+                )
+            self.n_classes = found
+        elif found != self.n_classes:
+            raise BadBlackBox(
+                f"The black box returned {found} classes, earlier it returned {self.n_classes}. "
+                "Make it return the same columns on every call."
+            )
+
+
+class FunctionBox(BlackBox):
+    """Any function from inputs to an array of shape (n, C)."""
+
+    def __init__(
+        self,
+        function: Callable[[Any], Any],
+        *,
+        output: str = "probs",
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        self.function = function
+        self.output = known_output(output)
+        self.class_names = tuple(map(str, class_names)) if class_names is not None else None
+
+    def _answer(self, inputs: Any) -> Any:
+        answer = as_matrix(self.function(inputs), len(inputs))
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output)
+
+
+class SklearnBox(BlackBox):
+    """A classifier or pipeline with `predict_proba`, as in scikit-learn, XGBoost or LightGBM."""
+
+    def __init__(self, model: Any, *, class_names: Sequence[str] | None = None) -> None:
+        self.model = model
+        names = model.classes_ if class_names is None else class_names
+        self.class_names = tuple(map(str, names))
+
+    def _answer(self, inputs: Any) -> Any:
+        answer = self.model.predict_proba(inputs)
+        if isinstance(answer, list):
+            raise BadBlackBox(
+                f"predict_proba returned a list of {len(answer)} arrays: the classifier has several outputs. "
+                "Explain one output at a time: pass lambda X: model.predict_proba(X)[0]."
+            )
+        return answer
+
+
+class TorchBox(BlackBox):
+    """A torch module that returns logits or probabilities, said or found out on the first call."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        output: str = "auto",
+        class_names: Sequence[str] | None = None,
+    ) -> None:
+        self.module = module
+        self.output: str = known_output(output)
+        self.class_names = tuple(map(str, class_names)) if class_names is not None else None
+
+    def _answer(self, inputs: Any) -> Any:
+        place = next(self.module.parameters(), torch.empty(0))
+        x = inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.array(inputs))
+        x = x.to(place.device, place.dtype) if x.is_floating_point() else x.to(place.device)
+        training = self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                answer = as_matrix(self.module(x), len(x))
+        finally:
+            self.module.train(training)
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output)
+
+
+def as_blackbox(model: Any, *, class_names: Sequence[str] | None = None) -> BlackBox:
+    """Wrap a classifier, a torch module or a function; a `BlackBox` passes through."""
+    if isinstance(model, BlackBox):
+        if class_names is None:
+            return model
+        named = copy.copy(model)
+        named.class_names = tuple(map(str, class_names))
+        return named
+    if isinstance(model, nn.Module):
+        return TorchBox(model, class_names=class_names)
+    if hasattr(model, "predict_proba") and hasattr(model, "classes_"):
+        return SklearnBox(model, class_names=class_names)
+    if hasattr(model, "predict"):
+        name = type(model).__name__
+        raise BadBlackBox(
+            f"{name} is not fitted or has no predict_proba, and probabilities are what is explained. Fit it first, "
+            "wrap it in sklearn.calibration.CalibratedClassifierCV, or pass a function inputs -> (n, C)."
+        )
+    if callable(model):
+        return FunctionBox(model, class_names=class_names)
+    raise BadBlackBox(
+        f"Cannot use {type(model).__name__} as a black box. Pass a fitted classifier with predict_proba, "
+        "a torch module, or a function inputs -> (n, C) probabilities."
+    )
+
+
+def as_matrix(answer: Any, n: int) -> Float[Tensor, "B C"]:
+    """What a model returned as a matrix with one row per input, or an error that says what came."""
+    if isinstance(answer, Tensor):
+        matrix = answer.detach()
+    else:
+        try:
+            matrix = torch.as_tensor(np.asarray(answer, dtype=np.float64))
+        except (TypeError, ValueError) as e:
+            raise BadBlackBox(
+                f"The black box returned {type(answer).__name__} that is not an array of numbers ({e}). "
+                "Return probabilities of shape (n, C)."
+            ) from e
+    if matrix.ndim == 1 and len(matrix) == n:
+        matrix = matrix[:, None]
+    if matrix.ndim != 2 or len(matrix) != n:
+        raise BadBlackBox(
+            f"The black box returned shape {tuple(matrix.shape)} for {n} inputs, wanted ({n}, C). "
+            "Return one row of class probabilities per input, in the order of the inputs."
+        )
+    return matrix.float()
+
+
+def normalised(answer: Tensor, output: str) -> Tensor:
+    """Probabilities from what the model is said to return."""
+    if output in ("binary_probs", "binary_logits"):
+        if answer.shape[1] != 1:
+            raise BadBlackBox(
+                f"output={output!r} wants one column, the black box returned {answer.shape[1]}. "
+                f"Use output={output.removeprefix('binary_')!r}."
+            )
+        positive = answer.sigmoid() if output == "binary_logits" else answer
+        return torch.cat([1 - positive, positive], dim=1)
+    return answer.softmax(1) if output == "logits" else answer
+
+
+def settled(output: str, answer: Tensor) -> str:
+    """What the model returns, found out from its first answers if it was not said."""
+    if output != "auto" or len(answer) == 0:
+        return output
+    adds_up = bool(((answer.sum(1) - 1).abs() < SUM_TOLERANCE).all())
+    return "probs" if adds_up and bool((answer >= 0).all()) else "logits"
+
+
+def check_rows(answer: Tensor) -> Tensor:
+    """The rows as probabilities that add up to exactly 1, or an error that names the first bad row."""
+    if answer.shape[1] < 2:
+        raise BadBlackBox(
+            "The black box returned one column, wanted one for each class (two at least). For a single probability "
+            "or logit of the positive class wrap it: aimwise.FunctionBox(f, output='binary_probs' or 'binary_logits'), "
+            "or aimwise.TorchBox for a module."
+        )
+    total = answer.sum(1)
+    bad = ~torch.isfinite(answer).all(1) | (answer < -SUM_TOLERANCE).any(1) | ((total - 1).abs() > SUM_TOLERANCE)
+    if bad.any():
+        row = int(bad.nonzero()[0])
+        shown = ", ".join(f"{v:.4g}" for v in answer[row, :6].tolist()) + (", ..." if answer.shape[1] > 6 else "")
+        raise BadBlackBox(
+            f"The black box's answer in row {row} is not a row of probabilities: [{shown}], sum {float(total[row]):.4g} "
+            f"({int(bad.sum())} of {len(answer)} rows are bad). Return finite values in [0, 1] that add up to 1; "
+            "for logits wrap the model: aimwise.FunctionBox(f, output='logits') or aimwise.TorchBox(module, output='logits')."
+        )
+    answer = answer.clamp_min(0)
+    return answer / answer.sum(1, keepdim=True)
+
+
+def known_output(output: str) -> Output:
+    """The setting itself, or an error that lists the allowed ones."""
+    if output not in OUTPUTS:
+        raise BadSetting(f"output={output!r}, wanted one of {', '.join(OUTPUTS)}.")
+    return output

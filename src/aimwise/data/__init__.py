@@ -1,0 +1,26 @@
+"""Data sets by name: files are checked against their sha256, choices are written in `Dataset.note`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aimwise.data import tables
+from aimwise.data.base import Dataset as Dataset
+from aimwise.data.base import Split as Split
+from aimwise.errors import unknown
+
+DATASETS: dict[str, Callable[[], Dataset]] = {
+    "adult": tables.adult,
+    "admission": tables.admission,
+    "california_housing": tables.california_housing,
+    "breast_cancer": tables.breast_cancer,
+    "wine": tables.wine,
+    "planted": tables.planted,
+}
+
+
+def load(name: str) -> Dataset:
+    """The data set of that name, with its default choices."""
+    if name not in DATASETS:
+        raise unknown("data set", name, DATASETS)
+    return DATASETS[name]()

@@ -1,0 +1,60 @@
+"""Where the files of data sets lie, and whether they are the right ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from aimwise.errors import MissingData
+from aimwise.files import sha256
+
+VARIABLE = "AIMWISE_DATA"
+
+
+def cache() -> Path:
+    """The user's folder of data sets."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    home = Path(base) if os.path.isabs(base) else Path.home() / ".cache"  # XDG: a relative path counts as not set
+    return home / "aimwise" / "data"
+
+
+def given() -> Path | None:
+    """The folder of data sets that AIMWISE_DATA names, if it is set."""
+    value = os.environ.get(VARIABLE)
+    if not value:
+        return None
+    folder = Path(value).expanduser()
+    if not folder.is_dir():
+        raise MissingData(
+            f"{VARIABLE} is set to {value!r}, which is not a folder; wanted a folder of data sets, each a folder of its own. "
+            f"Set {VARIABLE} to such a folder, or unset it to use {cache()}."
+        )
+    return folder
+
+
+def find(dataset: str, file: str, digest: str) -> Path:
+    """The path of a data set's file with this sha256, from AIMWISE_DATA or else the cache."""
+    first = given()
+    places = [folder / dataset / file for folder in (first, cache()) if folder is not None]
+    for place in places:
+        if place.is_file():
+            return checked(place, digest)
+    unset = "" if first else f" ({VARIABLE} is not set)"
+    raise MissingData(
+        f"The data set {dataset!r} is not on this machine; looked for {' and '.join(map(str, places))}{unset}. "
+        f"Put the file {file!r} with sha256 {digest} at {cache() / dataset / file}, or set {VARIABLE} to a folder of data sets "
+        f"that holds {dataset}/{file}."
+    )
+
+
+def checked(place: Path, digest: str) -> Path:
+    """The path, if the file there has this sha256."""
+    try:
+        found = sha256(place)
+    except OSError as e:
+        raise MissingData(f"{place} cannot be read ({e}); wanted a file with sha256 {digest}. Make it readable.") from e
+    if found != digest:
+        raise MissingData(
+            f"{place} has sha256 {found}, wanted {digest}. It is damaged or another version: replace it, or remove it."
+        )
+    return place

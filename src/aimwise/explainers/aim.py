@@ -1,0 +1,238 @@
+"""AIM: an additive explanation for every class, learned once and given in one pass (Vo et al., ICLR 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from aimwise.batch import Batch
+from aimwise.errors import BadSetting, unknown
+from aimwise.explainers.base import Explainer
+from aimwise.explainers.judge import Judge
+from aimwise.masked import Masked
+from aimwise.nn import losses, sampling
+from aimwise.nn.build import family
+from aimwise.training import Plan, train
+
+Sampler = Callable[[Tensor, float, torch.Generator], Tensor]
+
+SAMPLERS: dict[str, Sampler] = {
+    "concrete": sampling.concrete,
+    "concrete_released": sampling.concrete_released,
+    "hard": sampling.hard,
+    "straight_through": sampling.straight_through,
+}
+TARGETS: dict[str, Callable[[Tensor], Tensor]] = {"soft": lambda probs: probs, "hard": losses.hardened}
+LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_released}
+NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
+
+
+@dataclass(eq=False)
+class AIM(Explainer):
+    """Train a small explainer once; then one pass weighs every feature of any input for every class.
+
+    The default recipe learns from random masks and the model's probabilities. `AIM.paper()` is the paper's objective with
+    explainer, selector and approximator; `AIM.released()` is what the authors' code does.
+
+    masks: how z is drawn: "uniform" (random sets of every size, no selector), or from the selector's probabilities by
+    "concrete", "concrete_released", "hard" or "straight_through".
+    masks_per_row: how many z are drawn for a row at each step. target: "soft" (the model's probabilities) or "hard" (its label).
+    intercept: start from what the model says of an empty input. networks: "default", "paper" or "released".
+    selector_learns_from: "approximator" (L2 alone) or "both" (L1 and L2, the paper to the letter, which can collapse).
+    exploration: how strongly the selector's probabilities are pulled towards one half.
+    alpha, beta, tau: the paper's; alpha weighs L2, beta the group norm, tau is the temperature.
+    average: the weights used are a running mean with this memory. rows_per_epoch: a smaller data set is gone over repeatedly.
+    """
+
+    method: ClassVar[str] = "aim"
+
+    alpha: float = 1.0
+    beta: float = 0.0
+    tau: float = 0.2
+    masks: str = "uniform"
+    masks_per_row: int = 16
+    target: str = "soft"
+    intercept: bool = True
+    loss: str = "paper"
+    norm: str = "paper"
+    networks: str = "default"
+    selector_learns_from: str = "approximator"
+    exploration: float = 0.0
+    epochs: int = 20
+    patience: int | None = 6
+    batch_size: int = 64
+    rows_per_epoch: int = 2048
+    lr: float = 2e-3
+    schedule: str = "cosine"
+    weight_decay: float = 1e-4
+    average: float = 0.99
+
+    @classmethod
+    def paper(cls, *, alpha: float = 1.0, beta: float = 1e-3, tau: float = 0.2, epochs: int = 20, device: str = "auto") -> AIM:
+        """The paper's objective, equation (5): hard labels, Concrete samples, explainer, selector and approximator.
+
+        Two things keep it from collapsing. L1's gradient does not reach the selector, which would switch everything off to
+        make L1 small. And since equation (4), unlike the information about K features in (3), is best when everything is
+        kept, a mild pull of pi towards a fair coin (`exploration`) keeps the samples diverse.
+        """
+        return cls(
+            device=device,
+            alpha=alpha,
+            beta=beta,
+            tau=tau,
+            masks="concrete",
+            masks_per_row=1,
+            target="hard",
+            intercept=False,
+            networks="paper",
+            exploration=0.5,
+            epochs=epochs,
+            patience=None,
+            lr=1e-3,
+            schedule="constant",
+            weight_decay=0.0,
+            average=0.0,
+        )
+
+    @classmethod
+    def released(cls, *, alpha: float = 1.0, beta: float = 1e-3, epochs: int = 20, device: str = "auto") -> AIM:
+        """The authors' code: no temperature, softmax twice, another norm, networks that see single cells."""
+        return cls(
+            device=device,
+            alpha=alpha,
+            beta=beta,
+            tau=1.0,
+            masks="concrete_released",
+            masks_per_row=1,
+            target="hard",
+            intercept=False,
+            loss="released",
+            norm="released",
+            networks="released",
+            selector_learns_from="both",
+            epochs=epochs,
+            patience=None,
+            lr=1e-3,
+            schedule="released",
+            weight_decay=0.0,
+            average=0.0,
+        )
+
+    def _fit(self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, folder: Path | None) -> None:
+        self._check_settings()
+        rng = torch.Generator().manual_seed(seed)
+        nets = self._networks(box, len(self.classes_)).to(probs.device)
+        if not self.intercept:
+            self.base_ = torch.zeros_like(self.base_)
+        judge, rows = Judge.hold_out(box, data, probs, rng)
+
+        def epoch(order: Tensor) -> Iterator[Tensor]:
+            learn = self._from_random_masks if self.masks == "uniform" else self._from_selected_masks
+            return learn(nets, box, data, probs, order, rng)
+
+        def score(nets: nn.ModuleDict) -> dict[str, float]:
+            with torch.no_grad():
+                W = nets["explainer"](judge.batch.x, judge.probs)  # (B, d, C)
+                pi = nets["selector"](judge.batch.x) if "selector" in nets else None
+            return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
+
+        fingerprint = self._fingerprint(box, data, seed) if folder else ""
+        run = train(nets, epoch, score, rows, self._plan(), rng, folder=folder, fingerprint=fingerprint)
+        judge.refuse_collapse(run)
+        self.nets_, self.history_, self.best_epoch_, self.stopped_ = nets, run.history, run.best, run.stopped
+
+    def _from_random_masks(
+        self, nets: nn.ModuleDict, box: Masked, data: Batch, probs: Tensor, order: Tensor, rng: torch.Generator
+    ) -> Iterator[Tensor]:
+        """L1 + beta ||W||_2,1 on masks of every size; the masks of several steps are asked about in one call."""
+        entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
+        steps_ahead = max(1, box.rows_per_call // (self.batch_size * self.masks_per_row))
+        for ahead in torch.split(order, self.batch_size * steps_ahead):
+            block, known = data.pick(ahead), probs[ahead.to(probs.device)]
+            masks = sampling.uniform_masks(block.present, self.masks_per_row, rng)  # (A, M, d)
+            answers = box.each(block, masks, rng)  # (A, M, C)
+            whole = block.present[:, None].to(masks.dtype)  # (A, 1, d), whose answer is known already
+            masks, answers = torch.cat([masks, whole], 1), torch.cat([answers, known[:, None]], 1)
+            parts = (torch.split(t, self.batch_size) for t in (block.x, known, masks, answers))
+            for x, p, z, said in zip(*parts, strict=True):
+                W = nets["explainer"](x, p)  # (B, d, C)
+                yield entropy(target(said), losses.additive(W, z, self.base_)) + self.beta * norm(W)
+
+    def _from_selected_masks(
+        self, nets: nn.ModuleDict, box: Masked, data: Batch, probs: Tensor, order: Tensor, rng: torch.Generator
+    ) -> Iterator[Tensor]:
+        """L1 + alpha L2 + beta ||W||_2,1, equation (5), on masks drawn from the selector's probabilities."""
+        entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
+        M, soft = self.masks_per_row, box.features.soft.to(probs.device)
+        for index in torch.split(order, self.batch_size):
+            batch, p = data.pick(index), probs[index.to(probs.device)]
+            W, pi = nets["explainer"](batch.x, p), nets["selector"](batch.x)  # (B, d, C), (B, d)
+            z = SAMPLERS[self.masks](pi[:, None].expand(-1, M, -1), self.tau, rng)  # (B, M, d)
+            z = sampling.snap_where(z, soft) * batch.present[:, None]
+            said = box.each(batch, z.detach(), rng)  # (B, M, C)
+            learns = z if self.selector_learns_from == "both" else z.detach()
+            first = entropy(target(said), losses.additive(W, learns, self.base_))
+            gate = box.features.spread(z).flatten(0, 1)  # (B * M, p)
+            guess = nets["approximator"](batch.x.repeat_interleave(M, 0), gate)  # (B * M, C)
+            second = entropy(target(p).repeat_interleave(M, 0), guess)
+            pull = self.exploration * losses.decidedness(pi[batch.present])
+            yield first + self.alpha * second + self.beta * norm(W) + pull
+
+    @torch.no_grad()
+    def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
+        W: Tensor = self.nets_["explainer"](batch.x, probs)
+        return W
+
+    def _networks(self, box: Masked, classes: int) -> nn.ModuleDict:
+        made = family(box.features.kind, self.networks)
+        layout = box.features.layout
+        nets = nn.ModuleDict({"explainer": made.explainer(layout, classes)})
+        if self.masks != "uniform":
+            nets["selector"] = made.selector(layout)
+            nets["approximator"] = made.approximator(layout, classes)
+        return nets
+
+    def _plan(self) -> Plan:
+        return Plan(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            schedule=self.schedule,
+            weight_decay=self.weight_decay,
+            average=self.average,
+            patience=self.patience,
+            least_rows=self.rows_per_epoch,
+        )
+
+    def _check_settings(self) -> None:
+        for what, name, known in (
+            ("masks", self.masks, ("uniform", *SAMPLERS)),
+            ("target", self.target, TARGETS),
+            ("loss", self.loss, LOSSES),
+            ("norm", self.norm, NORMS),
+            ("selector_learns_from", self.selector_learns_from, ("approximator", "both")),
+        ):
+            if name not in known:
+                raise unknown(what, name, known)
+        if self.masks_per_row < 1 or self.tau <= 0 or self.alpha < 0 or self.beta < 0:
+            raise BadSetting(
+                f"Got masks_per_row={self.masks_per_row}, tau={self.tau}, alpha={self.alpha}, beta={self.beta}; "
+                "wanted masks_per_row of at least 1, tau above 0, alpha and beta not below 0."
+            )
+
+    def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        facts = {"history": self.history_, "best_epoch": self.best_epoch_, "stopped": self.stopped_}
+        return facts, self.nets_.state_dict()
+
+    def _restore(self, box: Masked, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        self.history_, self.best_epoch_, self.stopped_ = facts["history"], facts["best_epoch"], facts["stopped"]
+        with torch.device("meta"):  # sizes are compared before memory is taken
+            nets = self._networks(box, len(self.classes_))
+        nets.load_state_dict(dict(tensors), assign=True)
+        self.nets_ = nets.to(self.base_.device).eval()

@@ -1,0 +1,214 @@
+"""What every method shares: settings as fields, `fit`, `explain`, `save`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from aimwise.batch import Batch
+from aimwise.blackbox import BlackBox, as_blackbox
+from aimwise.errors import BadBlackBox, BadFeatures, BadSetting, NotFitted
+from aimwise.explanation import Check, Explanation
+from aimwise.features import as_features
+from aimwise.features.base import Features
+from aimwise.masked import Masked, Meter, chunks
+from aimwise.nn.sampling import shared_masks
+from aimwise.progress import bar
+
+T = TypeVar("T", bound="Explainer")
+
+EXPLAIN_ROWS = 4096
+EMPTY_ROWS = 256
+CHECK_DRAWS = 8
+SMALLEST = 1e-3
+
+
+@dataclass(eq=False)
+class Explainer(ABC):
+    """A method of explaining: the constructor stores settings, `fit` learns, `explain` answers."""
+
+    method: ClassVar[str]
+
+    device: str = "auto"
+
+    @abstractmethod
+    def _fit(self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, folder: Path | None) -> None:
+        """Learn what the method needs from inputs and the black box's answers to them."""
+
+    @abstractmethod
+    def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
+        """A weight for every feature and class."""
+
+    def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What `_fit` learned, for the file: JSON values and tensors."""
+        return {}, {}
+
+    def _restore(self, box: Masked, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:  # noqa: B027
+        """Take back what `_learned` gave."""
+
+    def fit(
+        self: T,
+        model: Any,
+        inputs: Any,
+        *,
+        features: Features | None = None,
+        class_names: Sequence[str] | None = None,
+        seed: int = 0,
+        folder: str | Path | None = None,
+        max_queries: int | None = None,
+        retries: int = 0,
+    ) -> T:
+        """Learn to explain a model on inputs like these.
+
+        model: a fitted classifier with predict_proba, a torch module, or a function inputs -> (n, C) probabilities.
+        features: what the features are; by default the kind that suits the inputs.
+        folder: keep a checkpoint there each epoch; a fit that was killed goes on from it and ends with the same weights.
+        max_queries: the most inputs the model may be asked about; the fit ends well with the best it has by then.
+        retries: how often to ask again when the model raises.
+        """
+        started = time.perf_counter()
+        self.__dict__.pop("box_", None)
+        if len(inputs) < 2:
+            raise BadFeatures(f"Got {len(inputs)} inputs to learn from, wanted at least 2.")
+        learned = as_features(features, inputs)
+        place = resolve_device(self.device)
+        box = Masked(as_blackbox(model, class_names=class_names), learned, retries=retries, meter=Meter(most=max_queries))
+        data = learned.encode(inputs).to(place)
+        with seeded(seed, place):
+            probs = box.whole(data)
+            self.base_ = empty_log_odds(box, data, seed).to(place)
+            self.classes_, self.seed_ = box.classes(), seed
+            self._fit(box, data, probs, seed, Path(folder) if folder is not None else None)
+        self.queries_, self.fit_seconds_ = box.meter.queries, time.perf_counter() - started
+        box.meter.most = None  # the limit was for this fit
+        self.box_ = box
+        return self
+
+    def explain(self, inputs: Any, *, probs: Any = None, check: int = 0) -> Explanation:
+        """Weigh every feature of every input for every class.
+
+        probs: the model's answers to these inputs, if they are known; it is not asked then.
+        check: ask the model about so many masks of each row and record how far weights and model agree on them; a
+        random fill is averaged over several draws for each mask.
+        """
+        box, features = self._fitted(), self._fitted().features
+        data = features.encode(inputs)
+        known = self._known_probs(probs, len(data))
+        parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        with bar(len(data), "explain") as shown, torch.no_grad():
+            for start in chunks(len(data), EXPLAIN_ROWS):
+                batch = data.cut(start, start + EXPLAIN_ROWS).to(self.base_.device)
+                p = box.whole(batch) if known is None else known[start : start + EXPLAIN_ROWS].to(self.base_.device)
+                self._same_classes(box.blackbox)
+                W = self._weigh(box, batch, p) * batch.present[..., None]
+                agreed, without = self._agreement(box, batch, W, check)
+                parts.append((W.cpu(), p.cpu(), agreed.cpu(), without.cpu()))
+                shown.update(len(batch))
+        W, p, agreed, without = (torch.cat(column) for column in zip(*parts, strict=True))
+        return Explanation(
+            weights=W,
+            probs=p,
+            base=self.base_.cpu(),
+            present=data.present,
+            names=features.names,
+            values=features.values(data),
+            classes=self.classes_,
+            method=self.method,
+            check=Check(agreed, without, check) if check else None,
+        )
+
+    def _agreement(self, box: Masked, batch: Batch, W: Tensor, masks: int) -> tuple[Tensor, Tensor]:
+        if masks < 1:
+            return W.new_zeros(len(W)), W.new_zeros(len(W))
+        z = shared_masks(batch.present, masks, self.seed_ + 1)  # (B, M, d)
+        rng = torch.Generator().manual_seed(self.seed_ + 1)
+        said = box.averaged(CHECK_DRAWS).each(batch, z, rng)  # (B, M, C)
+        scores = self.base_ + torch.einsum("bdc,bmd->bmc", W, z)
+        return overlap(scores.softmax(-1), said).mean(1), overlap(self.base_.softmax(-1), said).mean(1)
+
+    def _known_probs(self, probs: Any, n: int) -> Tensor | None:
+        if probs is None:
+            return None
+        found = torch.as_tensor(probs, dtype=torch.float32)
+        if tuple(found.shape) != (n, len(self.classes_)):
+            raise BadSetting(f"probs has shape {tuple(found.shape)}, wanted {(n, len(self.classes_))}: one row per input.")
+        return found
+
+    def _same_classes(self, blackbox: BlackBox) -> None:
+        if blackbox.n_classes is not None and blackbox.n_classes != len(self.classes_):
+            raise BadBlackBox(
+                f"The black box has {blackbox.n_classes} classes, the explainer was fitted for {len(self.classes_)} "
+                f"({', '.join(self.classes_)}). Hand over the model it was fitted on."
+            )
+
+    def _fitted(self) -> Masked:
+        if "box_" not in self.__dict__:
+            raise NotFitted(f"{type(self).__name__} has not been fitted. Call fit(model, inputs) first, or aimwise.load.")
+        return self.box_
+
+    def save(self, path: str | Path) -> Path:
+        """Write a folder with config.json and weights.safetensors; the model itself is not stored."""
+        from aimwise.explainers.saved import save
+
+        self._fitted()
+        return save(self, Path(path))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name, as scikit-learn asks for them."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def __repr__(self) -> str:
+        changed = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _fingerprint(self, box: Masked, data: Batch, seed: int) -> str:
+        """What a checkpoint must have been made with to be continued."""
+        digest = hashlib.sha256()
+        facts = [self.method, self.get_params(), box.features.config(), self.classes_, seed]
+        digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
+        digest.update(data.x.cpu().numpy().tobytes())
+        return digest.hexdigest()
+
+
+@contextmanager
+def seeded(seed: int, place: torch.device) -> Iterator[None]:
+    """Torch's own generators seeded inside, and as they were outside."""
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if place.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+def resolve_device(device: str) -> torch.device:
+    """A device by name; "auto" is the GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(device)
+    except RuntimeError as e:
+        raise BadSetting(f"device={device!r} is not a device ({e}). Use 'auto', 'cpu' or 'cuda'.") from e
+
+
+def empty_log_odds(box: Masked, data: Batch, seed: int) -> Float[Tensor, " C"]:
+    """What the black box says when no feature is kept, as log-probabilities: where every explanation starts from."""
+    rng = torch.Generator().manual_seed(seed)
+    index = torch.randint(len(data), (EMPTY_ROWS,), generator=rng)
+    some = data.pick(index)
+    said = box(some, torch.zeros_like(some.present, dtype=torch.float32), rng).mean(0)
+    said = said.clamp_min(SMALLEST)
+    return (said / said.sum()).log()
+
+
+def overlap(p: Float[Tensor, "*#B C"], q: Float[Tensor, "*#B C"]) -> Tensor:
+    """What two rows of probabilities share: 1 if they are the same, 0 if they exclude each other."""
+    return 1 - (p - q).abs().sum(-1) / 2

@@ -1,0 +1,99 @@
+"""Held-out rows and masks on which an amortized explainer is judged each epoch, and by which a collapse is found out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from aimwise.batch import Batch
+from aimwise.errors import Collapsed
+from aimwise.explainers.base import overlap
+from aimwise.masked import Masked
+from aimwise.nn.losses import additive
+from aimwise.nn.sampling import uniform_masks
+from aimwise.training import Numbers, Run
+
+MASKS = 32
+DRAWS = 4
+SHARE = 0.1
+FEWEST, MOST = 16, 500
+
+SILENT = 0.02  # a selector this near 0 or 1 on average chooses nothing
+FLAT = 1e-4  # weights that differ by less than this from feature to feature rank nothing
+UNRELATED = 0.1  # below this correlation with the black box the weights are noise
+STILL = 1e-3  # a black box whose answers vary less than this has nothing to explain
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Held-out rows, masks of them, and what the black box says of those."""
+
+    batch: Batch
+    probs: Float[Tensor, "B C"]
+    z: Float[Tensor, "B M d"]
+    said: Float[Tensor, "B M C"]
+
+    @classmethod
+    def hold_out(cls, box: Masked, data: Batch, probs: Tensor, rng: torch.Generator) -> tuple[Judge, Tensor]:
+        """A judge on some of the rows, and the numbers of the others."""
+        n = len(data)
+        held = min(max(round(SHARE * n), FEWEST), MOST, n // 2)
+        order = torch.randperm(n, generator=rng)
+        out, rest = order[:held], order[held:]
+        batch = data.pick(out)
+        z = uniform_masks(batch.present, MASKS, rng)
+        said = box.averaged(DRAWS).each(batch, z, rng)
+        return cls(batch, probs[out.to(probs.device)], z, said), rest
+
+    def score(self, W: Float[Tensor, "B d C"], base: Float[Tensor, " C"], pi: Tensor | None, *, hard: bool) -> Numbers:
+        """Agreement with the black box (of labels if `hard`, else of probabilities), and the signs of a collapse."""
+        scores = additive(W, self.z, base)  # (B, M, C)
+        same = (scores.argmax(-1) == self.said.argmax(-1)).float() if hard else overlap(scores.softmax(-1), self.said)
+        numbers = {"agreement": float(same.mean()), "tracking": self._tracking(W)}
+        numbers["variation"] = float(W.std(1).max()) if W.shape[1] > 1 else float(W.std())
+        if pi is not None:
+            numbers["selected"] = float(pi[self.batch.present].mean())
+        return numbers
+
+    def _tracking(self, W: Tensor) -> float:
+        """The mean correlation, over the masks of a row, of its additive score and the black box's probability."""
+        c = self.probs.argmax(-1)[:, None, None]  # (B, 1, 1)
+        p = self.said.gather(2, c.expand(-1, self.said.shape[1], 1)).squeeze(2)  # (B, M)
+        s = additive(W, self.z, W.new_zeros(W.shape[2])).log_softmax(-1)
+        s = s.gather(2, c.expand(-1, s.shape[1], 1)).squeeze(2)  # (B, M)
+        moving = p.std(1) > STILL
+        if not moving.any():
+            return 1.0
+        p, s = p[moving], s[moving]
+        p, s = p - p.mean(1, keepdim=True), s - s.mean(1, keepdim=True)
+        return float(((p * s).sum(1) / (p.norm(dim=1) * s.norm(dim=1)).clamp_min(1e-9)).mean())
+
+    def still(self) -> bool:
+        """Whether the black box says the same whatever is taken away."""
+        return bool((self.said.std(1) < STILL).all())
+
+    def refuse_collapse(self, run: Run) -> None:
+        """Raise if the best epoch's explainer explains nothing although the black box's answers do vary."""
+        best = run.history[run.best]
+        if self.still():
+            return
+        selected = best.get("selected", 0.5)
+        if not SILENT <= selected <= 1 - SILENT:
+            state = "nothing" if selected < 0.5 else "everything"
+            raise Collapsed(
+                f"The selector keeps {state} (mean probability {selected:.3f}), so the explainer saw no contrast to learn from. "
+                'Use selector_learns_from="approximator", another alpha, a higher tau, or the default recipe AIM().'
+            )
+        if best["variation"] < FLAT:
+            raise Collapsed(
+                f"All features got the same weight (they differ by {best['variation']:.2g}), so nothing is ranked. "
+                "Lower beta, train for more epochs, or use the default recipe AIM()."
+            )
+        if best["tracking"] < UNRELATED:
+            raise Collapsed(
+                f"The weights do not follow the black box: correlation {best['tracking']:.2f} on held-out masks, loss "
+                f"{best['loss']:.3f}. Train on more rows or for more epochs, try another fill, or use the default recipe AIM()."
+            )

@@ -1,0 +1,240 @@
+"""The answer: a weight for every feature and every class of every input, and how far it can be trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from aimwise.errors import BadFile, BadSetting, UnknownName, extra, unknown
+from aimwise.files import write_text
+
+Target = str | int | Int[Tensor, " B"] | None
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Check:
+    """How far the additive explanation and the black box agree on masks of each row; 1 means the same probabilities."""
+
+    agreement: Float[Tensor, " B"]
+    without: Float[Tensor, " B"]
+    """The agreement if every weight were 0: what knowing nothing of the row would give."""
+    masks: int
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """A plain record of weights (B, d, C) and of what they are about; slice it, rank it, export it."""
+
+    weights: Float[Tensor, "B d C"]
+    probs: Float[Tensor, "B C"]
+    base: Float[Tensor, " C"]
+    present: Bool[Tensor, "B d"]
+    names: tuple[str, ...]
+    values: np.ndarray
+    classes: tuple[str, ...]
+    method: str
+    check: Check | None = None
+
+    def __post_init__(self) -> None:
+        rows, d, c = self.weights.shape
+        found = (tuple(self.probs.shape), tuple(self.present.shape), self.values.shape, len(self.names), len(self.classes))
+        if found != ((rows, c), (rows, d), (rows, d), d, c):
+            raise BadSetting(
+                f"Weights of shape {(rows, d, c)} do not fit probs {found[0]}, present {found[1]}, values {found[2]}, "
+                f"{found[3]} names and {found[4]} classes."
+            )
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: int | slice | Sequence[int] | Tensor) -> Explanation:
+        """Some of the rows, as an explanation; a single number gives an explanation of one row."""
+        rows = np.arange(len(self))[index.cpu().numpy() if isinstance(index, Tensor) else index]
+        take = torch.from_numpy(np.atleast_1d(rows))
+        check = self.check
+        if check is not None:
+            check = Check(check.agreement[take], check.without[take], check.masks)
+        return replace(
+            self,
+            weights=self.weights[take],
+            probs=self.probs[take],
+            present=self.present[take],
+            values=self.values[take.numpy()],
+            check=check,
+        )
+
+    @property
+    def prediction(self) -> Int[Tensor, " B"]:
+        """The number of the most probable class of every row."""
+        return self.probs.argmax(-1)
+
+    def classes_of(self, target: Target) -> Int[Tensor, " B"]:
+        """The class number meant for each row: the predicted one, or one given by name, number or a number per row."""
+        if target is None:
+            return self.prediction
+        if isinstance(target, Tensor):
+            return target.long()
+        if isinstance(target, str):
+            if target not in self.classes:
+                raise unknown("class", target, self.classes)
+            return torch.full((len(self),), self.classes.index(target))
+        if not -len(self.classes) <= int(target) < len(self.classes):
+            raise UnknownName(
+                f"There is no class number {target}; the {len(self.classes)} classes count from 0: {', '.join(self.classes)}."
+            )
+        return torch.full((len(self),), int(target) % len(self.classes))
+
+    def towards(self, target: Target = None) -> Float[Tensor, "B d"]:
+        """Every feature's weight for one class."""
+        index = self.classes_of(target)
+        return self.weights.gather(2, index[:, None, None].expand(-1, self.weights.shape[1], 1)).squeeze(2)
+
+    def order(self, target: Target = None, *, by: str = "weight") -> Int[Tensor, "B d"]:
+        """Feature numbers from the one that speaks most for the class (or has the largest weight of either sign) down."""
+        if by not in ("weight", "size"):
+            raise BadSetting(f"by={by!r}, wanted 'weight' or 'size'.")
+        weights = self.towards(target)
+        weights = weights.abs() if by == "size" else weights
+        weights = weights.masked_fill(~self.present, -torch.inf)
+        return weights.argsort(dim=1, descending=True, stable=True)
+
+    def top(self, k: int = 5, *, target: str | int | None = None, by: str = "weight") -> list[tuple[str, float]]:
+        """The k features of one row that speak most for a class, with their weights."""
+        if len(self) != 1:
+            raise BadSetting(f"top is about one row, this explanation has {len(self)}. Pick one: explanation[0].top({k}).")
+        weights, order = self.towards(target)[0], self.order(target, by=by)[0]
+        chosen = [int(i) for i in order[:k] if self.present[0, i]]
+        return [(self.names[i], float(weights[i])) for i in chosen]
+
+    def chosen(self, k: int, target: Target = None) -> Float[Tensor, "B d"]:
+        """1 for the k features of each row that speak most for a class, else 0."""
+        if k < 0:
+            raise BadSetting(f"k={k}, wanted 0 or more.")
+        z = torch.zeros_like(self.present, dtype=torch.float32)
+        return z.scatter(1, self.order(target)[:, :k], 1.0) * self.present
+
+    def additive(self, z: Float[Tensor, "B M d"]) -> Float[Tensor, "B M C"]:
+        """The probabilities that the weights alone give to masks of every row: softmax(base + W^T z)."""
+        return (self.base + torch.einsum("bdc,bmd->bmc", self.weights, z)).softmax(-1)
+
+    def to_frame(self, *, top: int | None = None) -> Any:
+        """A tidy pandas table: row, feature, value, class, weight, rank; only the first ranks with `top`."""
+        pd = extra("pandas", "table")
+        rows, d, c = self.weights.shape
+        weights = self.weights.masked_fill(~self.present[:, :, None], -torch.inf)
+        rank = weights.argsort(dim=1, descending=True, stable=True).argsort(dim=1) + 1  # (B, d, C)
+        kept = self.present[:, :, None].expand(rows, d, c)
+        if top is not None:
+            kept = kept & (rank <= top)
+        b, f, k = (i.numpy() for i in kept.nonzero(as_tuple=True))
+        return pd.DataFrame(
+            {
+                "row": b,
+                "feature": np.array(self.names, dtype=object)[f],
+                "value": self.values[b, f],
+                "class": np.array(self.classes, dtype=object)[k],
+                "weight": self.weights.numpy()[b, f, k],
+                "rank": rank.numpy()[b, f, k],
+            }
+        )
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The whole record as JSON text, also written to a file if a path is given."""
+        record = {
+            "format": "aimwise-explanation",
+            "version": FORMAT,
+            "method": self.method,
+            "names": list(self.names),
+            "classes": list(self.classes),
+            "base": self.base.tolist(),
+            "probs": self.probs.tolist(),
+            "present": self.present.tolist(),
+            "values": [[json_value(v) for v in row] for row in self.values.tolist()],
+            "weights": self.weights.tolist(),
+            "check": None
+            if self.check is None
+            else {
+                "agreement": self.check.agreement.tolist(),
+                "without": self.check.without.tolist(),
+                "masks": self.check.masks,
+            },
+        }
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        if path is not None:
+            write_text(Path(path), text)
+        return text
+
+    @classmethod
+    def from_json(cls, text: str | Path) -> Explanation:
+        """The record that `to_json` wrote, from its text or from a file's path."""
+        try:
+            record = json.loads(text.read_text(encoding="utf-8") if isinstance(text, Path) else text)
+            if record["format"] != "aimwise-explanation" or record["version"] != FORMAT:
+                raise BadFile(f"Got format {record['format']} version {record['version']}, wanted aimwise-explanation {FORMAT}.")
+            rows, d, c = len(record["probs"]), len(record["names"]), len(record["classes"])
+            values = np.empty((rows, d), dtype=object)
+            values[:] = record["values"] if rows else values
+            check = record["check"]
+            return cls(
+                weights=torch.tensor(record["weights"], dtype=torch.float32).reshape(rows, d, c),
+                probs=torch.tensor(record["probs"], dtype=torch.float32).reshape(rows, c),
+                base=torch.tensor(record["base"], dtype=torch.float32),
+                present=torch.tensor(record["present"], dtype=torch.bool).reshape(rows, d),
+                names=tuple(record["names"]),
+                values=values,
+                classes=tuple(record["classes"]),
+                method=record["method"],
+                check=None
+                if check is None
+                else Check(torch.tensor(check["agreement"]), torch.tensor(check["without"]), check["masks"]),
+            )
+        except (KeyError, TypeError, ValueError, RuntimeError, OSError, AttributeError) as e:
+            raise BadFile(f"This is not an explanation written by to_json ({type(e).__name__}: {e}).") from e
+
+    def to_html(self, path: str | Path, *, title: str = "Explanations", truth: Sequence[int] | None = None) -> Path:
+        """Write one self-contained page with the evidence for every class of every row; returns its path."""
+        from aimwise.render.html import page, section
+
+        path = Path(path)
+        text = page(title, [section(title, self, truth=truth)])
+        write_text(path, text)
+        return path
+
+    def __repr__(self) -> str:
+        rows, d, c = self.weights.shape
+        head = f"Explanation by {self.method}: {rows} row{'s' * (rows != 1)}, {d} features, {c} classes"
+        if self.check is not None and rows:
+            head += (
+                f", agreement with the black box {float(self.check.agreement.mean()):.2f} "
+                f"(without weights {float(self.check.without.mean()):.2f})"
+            )
+        lines = [head]
+        for i, row in enumerate(self[:5]):
+            c = int(row.prediction[0])
+            best = ", ".join(f"{name} {weight:+.2f}" for name, weight in row.top(3))
+            trust = f" [agreement {float(row.check.agreement[0]):.2f}]" if row.check is not None else ""
+            lines.append(f"  {i}: {self.classes[c]} ({float(row.probs[0, c]):.2f}): {best}{trust}")
+        if rows > 5:
+            lines.append(f"  ... {rows - 5} more")
+        return "\n".join(lines)
+
+
+def json_value(value: Any) -> Any:
+    """A cell as JSON knows it: numbers, strings, booleans, null; everything else as text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None if np.isnan(value) else str(value)
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

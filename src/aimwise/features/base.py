@@ -1,0 +1,88 @@
+"""What a feature is: the contract every kind of features keeps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from aimwise.batch import Batch
+
+F = TypeVar("F", bound="Features")
+
+
+class Features(ABC):
+    """How inputs are cut into features, and what stands in for a feature that is taken away.
+
+    The constructor stores settings; `fit` returns a copy that has seen data. Everything below `fit` needs that copy.
+    """
+
+    kind: ClassVar[str]
+    """Which networks read these features: a key of `aimwise.nn.build.NETWORKS`."""
+
+    @abstractmethod
+    def fit(self: F, inputs: Any) -> F:
+        """A copy that has learned names, scales and fills from these inputs."""
+
+    @property
+    @abstractmethod
+    def fitted(self) -> bool:
+        """Whether `fit` made this object."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The features' names, in order."""
+
+    @property
+    @abstractmethod
+    def soft(self) -> Bool[Tensor, " d"]:
+        """Which features may be kept by a share between 0 and 1; the others are kept whole or not at all."""
+
+    @property
+    @abstractmethod
+    def random(self) -> bool:
+        """Whether the fill draws: asking twice about one mask may then give two answers."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Any:
+        """The plain numbers from which networks for these features are built."""
+
+    @abstractmethod
+    def filled(self: F, fill: str) -> F:
+        """The same features with another fill."""
+
+    @abstractmethod
+    def encode(self, inputs: Any) -> Batch:
+        """Inputs as tensors for the networks, with the raw inputs beside them."""
+
+    @abstractmethod
+    def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
+        """The inputs with feature i kept by the share z_i, in the form the black box takes."""
+
+    @abstractmethod
+    def spread(self, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B p"]:
+        """The gate of each feature at every position of `x` that belongs to it."""
+
+    @abstractmethod
+    def values(self, batch: Batch) -> np.ndarray:
+        """What each feature of each input is, for people to read: (B, d)."""
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """Settings and learned facts as JSON values."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Tensor]:
+        """Learned numbers as tensors."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls: type[F], config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> F:
+        """The object that `config` and `tensors` were taken from."""

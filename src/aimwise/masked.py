@@ -1,0 +1,115 @@
+"""The one question of this library: what does the black box say about x when feature i is kept by a share z_i?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from aimwise.batch import Batch
+from aimwise.blackbox import BlackBox
+from aimwise.errors import AimwiseError, BadBlackBox, OutOfQueries
+from aimwise.features.base import Features
+
+ROWS_PER_CALL = 8192
+
+
+@dataclass
+class Meter:
+    """How many inputs the black box was asked about, how many it may be asked about, and how long it took."""
+
+    queries: int = 0
+    most: int | None = None
+    seconds: float = 0.0
+
+    def take(self, n: int) -> None:
+        """Count n more, or refuse."""
+        if self.most is not None and self.queries + n > self.most:
+            raise OutOfQueries(
+                f"The black box was asked about {self.queries} inputs, {n} more would pass max_queries={self.most}. "
+                "Raise max_queries, or ask for less (fewer epochs, masks or rows)."
+            )
+        self.queries += n
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A black box seen through its features: (batch, z) -> probabilities."""
+
+    blackbox: BlackBox
+    features: Features
+    rows_per_call: int = ROWS_PER_CALL
+    retries: int = 0
+    draws: int = 1
+    meter: Meter = field(default_factory=Meter)
+
+    def __call__(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Float[Tensor, "B C"]:
+        """Probabilities with feature i kept by z_i; a random fill is drawn `draws` times and the answers averaged."""
+        draws = self.draws if self.features.random else 1
+        z = z * batch.present
+        answer = [self._dimmed(batch, z, rng) for _ in range(draws)]
+        return torch.stack(answer).mean(0) if draws > 1 else answer[0]
+
+    def each(self, batch: Batch, z: Float[Tensor, "B M d"], rng: torch.Generator) -> Float[Tensor, "B M C"]:
+        """Probabilities for M masks of every row."""
+        rows, masks, d = z.shape
+        repeated = batch.pick(torch.arange(rows).repeat_interleave(masks))
+        return self(repeated, z.reshape(rows * masks, d), rng).reshape(rows, masks, -1)
+
+    def whole(self, batch: Batch) -> Float[Tensor, "B C"]:
+        """Probabilities of the inputs as they are."""
+        rng = torch.Generator().manual_seed(0)
+        return self._dimmed(batch, torch.ones_like(batch.present, dtype=torch.float32), rng)
+
+    def averaged(self, draws: int) -> Masked:
+        """The same box and meter, with random fills averaged over more draws."""
+        return replace(self, draws=draws)
+
+    def through(self, features: Features) -> Masked:
+        """The same box and meter seen through other features, or the same features with another fill."""
+        return replace(self, features=features)
+
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes; their numbers where the model has no names."""
+        count = self.blackbox.n_classes
+        if count is None:
+            raise BadBlackBox("The black box has not answered yet, so its classes are not known. Ask it first.")
+        return self.blackbox.class_names or tuple(f"class {c}" for c in range(count))
+
+    def _dimmed(self, batch: Batch, z: Tensor, rng: torch.Generator) -> Tensor:
+        parts = []
+        for start in chunks(len(batch), self.rows_per_call):
+            stop = start + self.rows_per_call
+            inputs = self.features.dim(batch.cut(start, stop), z[start:stop], rng)
+            parts.append(self._ask(inputs, min(stop, len(batch)) - start))
+        return torch.cat(parts).to(z.device)
+
+    def _ask(self, inputs: Any, n: int) -> Tensor:
+        for attempt in range(self.retries + 1):
+            self.meter.take(n)
+            started = time.perf_counter()
+            try:
+                return self.blackbox.probs(inputs)
+            except AimwiseError:
+                raise
+            except Exception as e:
+                if attempt == self.retries:
+                    tries = f" in {attempt + 1} tries" if attempt else ""
+                    raise BadBlackBox(
+                        f"The black box raised {type(e).__name__} on {n} inputs{tries}: {e}. Check that it takes inputs "
+                        "of this form; if it fails only now and then, pass retries=3."
+                    ) from e
+                time.sleep(min(0.1 * 2**attempt, 5.0))
+            finally:
+                self.meter.seconds += time.perf_counter() - started
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def chunks(n: int, size: int) -> Iterator[int]:
+    """Where each chunk of n rows starts; one empty chunk for no rows."""
+    return iter(range(0, max(n, 1), size))

@@ -1,0 +1,29 @@
+"""Metrics: functions from what the black box said to one number an input, each with a direction and a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from aimwise.metrics.ablation import Ablation as Ablation
+from aimwise.metrics.ablation import ablate as ablate
+from aimwise.metrics.faithfulness import comprehensiveness, faithfulness, sufficiency
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A function of an ablation to (B,), which way is better, and what its numbers are."""
+
+    measure: Callable[[Ablation], Tensor]
+    better: Literal["higher", "lower"]
+    unit: str
+
+
+METRICS: dict[str, Metric] = {
+    "faithfulness": Metric(faithfulness, "higher", "share"),
+    "sufficiency": Metric(sufficiency, "lower", "probability"),
+    "comprehensiveness": Metric(comprehensiveness, "higher", "probability"),
+}

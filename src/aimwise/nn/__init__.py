@@ -1,0 +1,1 @@
+"""Networks, samplers and losses: plain torch."""

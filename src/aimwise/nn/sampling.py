@@ -1,0 +1,70 @@
+"""Ways to draw z, the share of each feature that is kept."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def uniform_masks(
+    present: Bool[Tensor, "B d"], masks: int, rng: torch.Generator, *, paired: bool = True
+) -> Float[Tensor, "B M d"]:
+    """Random masks whose size is uniform between none and all; the second half are complements of the first."""
+    drawn = (masks + 1) // 2 if paired else masks
+    noise = torch.rand(len(present), drawn, present.shape[1], generator=rng)
+    share = torch.rand(len(present), drawn, 1, generator=rng)
+    z = (noise < share).float().to(present.device)
+    if paired:
+        z = torch.cat([z, 1 - z], dim=1)[:, :masks]
+    return z * present[:, None, :]
+
+
+def shared_masks(present: Bool[Tensor, "B d"], masks: int, seed: int) -> Float[Tensor, "B M d"]:
+    """The same M masks for every row, so that what is measured on them depends on the row alone."""
+    rng = torch.Generator().manual_seed(seed)
+    share = torch.rand(masks, generator=rng)
+    noise = torch.rand(present.shape[1], masks, generator=rng)  # column by column: a longer row extends a shorter one
+    z = (noise < share).float().T.to(present.device)  # (M, d)
+    return z[None] * present[:, None, :]
+
+
+def concrete(pi: Float[Tensor, "*B d"], tau: float, rng: torch.Generator) -> Float[Tensor, "*B d"]:
+    """A Concrete sample, the equation before (2): softmax over {keep, drop} of (log pi + Gumbel noise) / tau."""
+    return torch.sigmoid((log_odds(pi) + logistic_noise(pi, rng)) / tau)
+
+
+def concrete_released(pi: Float[Tensor, "*B d"], tau: float, rng: torch.Generator) -> Float[Tensor, "*B d"]:
+    """The released code's sample, in which the temperature cancels."""
+    return torch.sigmoid(log_odds(pi) + logistic_noise(pi, rng))
+
+
+def hard(pi: Float[Tensor, "*B d"], tau: float, rng: torch.Generator) -> Float[Tensor, "*B d"]:
+    """A Bernoulli sample, 0 or 1, through which no gradient flows."""
+    return (concrete(pi.detach(), tau, rng) > 0.5).to(pi.dtype)
+
+
+def straight_through(pi: Float[Tensor, "*B d"], tau: float, rng: torch.Generator) -> Float[Tensor, "*B d"]:
+    """0 or 1 forward, the Concrete sample's gradient backward."""
+    return snap(concrete(pi, tau, rng))
+
+
+def snap(z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
+    """z rounded to 0 or 1, with the gradient of z."""
+    return z + ((z > 0.5).to(z.dtype) - z).detach()
+
+
+def snap_where(z: Float[Tensor, "*B d"], soft: Bool[Tensor, " d"]) -> Float[Tensor, "*B d"]:
+    """z rounded to 0 or 1 for the features that cannot be kept by a share."""
+    return torch.where(soft, z, snap(z))
+
+
+def log_odds(pi: Tensor) -> Tensor:
+    """log pi - log (1 - pi), finite."""
+    return torch.logit(pi, eps=1e-6)
+
+
+def logistic_noise(like: Tensor, rng: torch.Generator) -> Tensor:
+    """The difference of two Gumbel draws."""
+    u = torch.rand(like.shape, generator=rng).clamp(1e-7, 1 - 1e-7)
+    return torch.logit(u).to(like.device)

@@ -1,0 +1,19 @@
+"""Progress bars: shown in terminals and notebooks for work that takes longer than two seconds, silent elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+PATIENCE = 2.0
+
+
+def bar(total: int, what: str, *, unit: str = "row", start: int = 0) -> Any:
+    """A bar with rate and time left; use it as a context manager and call `update`."""
+    if "ipykernel" in sys.modules:
+        from tqdm.auto import tqdm
+
+        return tqdm(total=total, desc=what, unit=unit, initial=start, delay=PATIENCE, leave=False)
+    from tqdm import tqdm as plain
+
+    return plain(total=total, desc=what, unit=unit, initial=start, delay=PATIENCE, leave=False, disable=None, dynamic_ncols=True)

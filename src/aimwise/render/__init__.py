@@ -1,0 +1,1 @@
+"""Explanations for people: self-contained HTML pages."""

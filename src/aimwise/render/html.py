@@ -1,0 +1,315 @@
+"""One self-contained HTML page of explanations: no server, no outside request, readable without a script."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+
+import torch
+from torch import Tensor
+
+from aimwise.errors import BadSetting
+from aimwise.explanation import Explanation, json_value
+
+TOP = 12
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        "script-src 'unsafe-inline'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+)
+SECTION = re.compile(r'<section class="set" id="(aim-[0-9a-f]{16})" data-title="([^"]*)"')
+MINUS = "\N{MINUS SIGN}"
+NUMBER = re.compile(rf"[\s+\-{MINUS}±<>≤≥~]*\d")
+PREDICTED = "the predicted class"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table of results that stands above the explanations of a data set."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+
+    def __post_init__(self) -> None:
+        for i, row in enumerate(self.rows):
+            if len(row) != len(self.header):
+                raise BadSetting(
+                    f"Row {i} of the table has {len(row)} cells, the header has {len(self.header)}; make them equal."
+                )
+
+
+def section(
+    title: str,
+    explanation: Explanation,
+    *,
+    truth: Sequence[int] | None = None,
+    note: str = "",
+    table: Table | None = None,
+    most: int = 100,
+) -> str:
+    """The HTML of one data set's explanations, to be put into a `page`."""
+    if most < 1:
+        raise BadSetting(f"most={most}, wanted at least one row to show.")
+    truths = None if truth is None else checked_truth(truth, explanation)
+    shown = min(most, len(explanation))
+    data = as_json(record(explanation[:shown], None if truths is None else truths[:shown]))
+    key = "aim-" + hashlib.sha256((title + "\0" + data).encode("utf-8", "replace")).hexdigest()[:16]
+    parts = (
+        f'<section class="set" id="{key}" data-title="{escape(title)}" aria-labelledby="{key}-title">',
+        f'<header><h2 id="{key}-title" dir="auto">{escape(title)}</h2>{paragraphs(note, "note")}</header>',
+        facts(explanation, truths, shown),
+        "" if table is None else results(table),
+        "<noscript><p class='aside'>This page was opened without JavaScript: the plot below still shows what speaks for and "
+        "against the first class; the other classes and the single rows need JavaScript.</p></noscript>",
+        switch(explanation.classes, key),
+        overall(explanation),
+        rows(explanation, truths, shown, key),
+        f'<script type="application/json" class="data">{data}</script>',
+        "</section>",
+    )
+    return writable("\n".join(part for part in parts if part))
+
+
+def page(title: str, sections: Sequence[str], *, intro: str = "") -> str:
+    """The whole HTML document around sections, with its styles and its script inside."""
+    bodies, contents = [], []
+    for i, body in enumerate(sections, start=1):
+        head = SECTION.search(body)
+        if head is not None:
+            body = body.replace(head[1], f"set-{i}")
+            contents.append(f'<li><a href="#set-{i}" dir="auto">{head[2]}</a></li>')
+            if len(sections) == 1 and head[2] == escape(title):
+                body = body.replace('class="set"', 'class="set alone"', 1)
+        bodies.append(body)
+    toc = ""
+    if len(contents) > 1:
+        toc = f'<nav class="contents" aria-label="Contents"><ol role="list">{"".join(contents)}</ol></nav>'
+    parts = (
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="referrer" content="no-referrer">',
+        '<meta name="color-scheme" content="light dark">',
+        '<link rel="icon" href="data:,">',
+        f"<title>{escape(title)}</title>",
+        f"<style>\n{asset('page.css')}</style>",
+        "</head>",
+        "<body>",
+        f'<header class="top"><h1 dir="auto">{escape(title)}</h1>{paragraphs(intro, "intro")}{toc}</header>',
+        "<main>",
+        *bodies,
+        "</main>",
+        "<footer><p>Made with aimwise. All of this page is inside this one file; it asks no server for anything.</p></footer>",
+        f"<script>\n{asset('page.js')}</script>",
+        "</body>",
+        "</html>",
+    )
+    return writable("\n".join(parts) + "\n")
+
+
+def facts(explanation: Explanation, truths: list[int] | None, shown: int) -> str:
+    """What these explanations are and how far they can be trusted, in one line."""
+    total, d, c = explanation.weights.shape
+    items = [
+        ("Method", explanation.method, ""),
+        ("Rows", f"{total:,}", f"{shown:,} shown below" if shown < total else ""),
+        ("Features", f"{d:,}", ""),
+        ("Classes", f"{c:,}", ""),
+    ]
+    if truths is not None and total:
+        right = sum(int(p) == t for p, t in zip(explanation.prediction.tolist(), truths, strict=True))
+        items.append(("Predicted right", f"{right / total:.1%}", f"{right:,} of {total:,}"))
+    if explanation.check is not None and total:
+        agreement, without = float(explanation.check.agreement.mean()), float(explanation.check.without.mean())
+        items.append(("Agreement with the black box", f"{agreement:.2f}", f"{without:.2f} with no weights; 1 is perfect"))
+    cells = "".join(
+        f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b>{f' <small>{escape(more)}</small>' if more else ''}</dd></div>"
+        for name, value, more in items
+    )
+    return f'<dl class="facts">{cells}</dl>'
+
+
+def results(table: Table) -> str:
+    """A table of results; columns of numbers stand to the right."""
+    numeric = [all(NUMBER.match(row[j]) for row in table.rows) for j in range(len(table.header))]
+    align = [' class="number"' if number and j else "" for j, number in enumerate(numeric)]
+    head = "".join(f'<th scope="col"{a}>{escape(cell)}</th>' for a, cell in zip(align, table.header, strict=True))
+    body = ""
+    for row in table.rows:
+        first = "".join(f'<th scope="row" dir="auto">{escape(cell)}</th>' for cell in row[:1])
+        others = "".join(f"<td{a}>{escape(cell)}</td>" for a, cell in zip(align[1:], row[1:], strict=True))
+        body += f"<tr>{first}{others}</tr>"
+    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
+    label = escape(table.caption or "Results")
+    return (
+        f'<div class="results" role="region" tabindex="0" aria-label="{label}">'
+        f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def switch(classes: Sequence[str], key: str) -> str:
+    """The radio buttons that choose the class whose evidence is shown; hidden until the script runs."""
+    options = ["predicted class", *classes]
+    radios = "".join(
+        f'<label><input type="radio" name="{key}-class" value="{i}" autocomplete="off"{" checked" * (i == -1)}>'
+        f'<span dir="auto">{escape(name)}</span></label>'
+        for i, name in enumerate(options, start=-1)
+    )
+    return f'<fieldset class="switch" hidden><legend>Evidence for</legend><div class="options">{radios}</div></fieldset>'
+
+
+def overall(explanation: Explanation) -> str:
+    """The mean weights over all rows, one plot for each choice of the class switch, the first class in sight."""
+    plots = []
+    for i, name in enumerate([PREDICTED, *explanation.classes], start=-1):
+        plots.append(plot(explanation, explanation.towards(None if i < 0 else i), i, name))
+    return f'<div class="overall"><h3>All rows together</h3>{"".join(plots)}</div>'
+
+
+def plot(explanation: Explanation, weights: Tensor, target: int, name: str) -> str:
+    """The features with the largest mean size: a bar for the mean weight over a pale band for the mean size."""
+    count, d = weights.shape  # (B, d)
+    kept = torch.where(explanation.present, weights.double(), 0.0)
+    means, sizes = kept.sum(0) / max(count, 1), kept.abs().sum(0) / max(count, 1)  # (d,)
+    order = sizes.argsort(descending=True, stable=True)[:TOP].tolist()
+    scale = max((s for s in sizes.tolist() if math.isfinite(s)), default=0.0)
+    bars = "".join(bar(explanation.names[j], float(means[j]), float(sizes[j]), scale) for j in order)
+    which = f"The {len(order)} most important of {d:,} features" if d > len(order) else "All features"
+    return (
+        f'<figure data-target="{target}"{" hidden" * (target != 0)}>'
+        f'<figcaption>{which} for <b dir="auto">{escape(name)}</b>: mean weight over {count:,} row{"s" * (count != 1)}. '
+        "To the right (+) it speaks for the class, to the left (&minus;) against it. The pale band is the mean size, whatever "
+        "the sign; where it is much wider than the bar, rows differ.</figcaption>"
+        f'<ol class="bars" role="list">{bars}</ol></figure>'
+    )
+
+
+def bar(name: str, mean: float, size: float, scale: float) -> str:
+    """One feature of the plot over all rows."""
+    band, length = (100 * abs(v) / scale if scale and math.isfinite(v) else 0.0 for v in (size, mean))
+    return (
+        f'<li class="bar"><span class="name"><bdi>{breakable(name)}</bdi></span>'
+        f'<span class="track" aria-hidden="true"><i class="band" style="--w:{band / 2:.2f}%"></i>'
+        f'<i class="{"minus" if mean < 0 else "plus"}" style="--w:{length / 2:.2f}%"></i></span>'
+        f'<span class="weight">{signed(mean, scale)}<small>size {signed(size, scale).lstrip("+")}</small></span></li>'
+    )
+
+
+def rows(explanation: Explanation, truths: list[int] | None, shown: int, key: str) -> str:
+    """The place where the script draws a card for every row, and the means to find one."""
+    total = len(explanation)
+    said = f"These are the first {shown:,} of {total:,} rows. " if shown < total else ""
+    lead = f'<p class="lead">{said}Within one card, bars share one scale over all classes.</p>'
+    wrong = ""
+    if truths is not None:
+        missed = sum(int(p) != t for p, t in zip(explanation.prediction.tolist()[:shown], truths[:shown], strict=True))
+        wrong = f'<label class="wrong"><input type="checkbox" autocomplete="off"> Wrong predictions only ({missed:,})</label>'
+    return (
+        f'<div class="rows" hidden><h3>Row by row</h3>{lead if total else "<p class=lead>There are no rows.</p>"}'
+        f'<div class="find"><label class="search" for="{key}-search">Search rows</label>'
+        f'<input id="{key}-search" type="search" placeholder="feature, value or class" autocomplete="off" spellcheck="false">'
+        f'{wrong}<p class="count" role="status"></p></div><div class="cards"></div>'
+        '<button type="button" class="more" hidden></button></div>'
+    )
+
+
+def record(explanation: Explanation, truths: list[int] | None) -> dict[str, object]:
+    """What the script needs to draw the rows; the weights of an absent feature are null."""
+    present, values = explanation.present.tolist(), explanation.values.tolist()
+    weights = [
+        [[digits(w, 4) for w in each] if here else None for each, here in zip(row, marks, strict=True)]
+        for row, marks in zip(explanation.weights.tolist(), present, strict=True)
+    ]
+    return {
+        "names": list(explanation.names),
+        "classes": list(explanation.classes),
+        "values": [[cell(v) if here else "" for v, here in zip(*row, strict=True)] for row in zip(values, present, strict=True)],
+        "weights": weights,
+        "probs": [[digits(p, 6) for p in row] for row in explanation.probs.tolist()],
+        "predicted": explanation.prediction.tolist(),
+        "truth": truths,
+        "agreement": None if explanation.check is None else [digits(a, 4) for a in explanation.check.agreement.tolist()],
+        "top": TOP,
+    }
+
+
+def as_json(data: object) -> str:
+    """JSON text that can stand inside a script element whatever it holds."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def checked_truth(truth: Iterable[int], explanation: Explanation) -> list[int]:
+    """The true class numbers, one for every row of the explanation."""
+    truths, classes = [int(t) for t in truth], len(explanation.classes)
+    if len(truths) != len(explanation):
+        raise BadSetting(f"Got {len(truths)} true classes for {len(explanation)} rows; pass one class number per row.")
+    for i, t in enumerate(truths):
+        if not 0 <= t < classes:
+            raise BadSetting(f"The true class of row {i} is {t}, wanted a number from 0 to {classes - 1}.")
+    return truths
+
+
+def cell(value: object) -> str:
+    """A feature's value as people write it."""
+    value = json_value(value)
+    if value is None:
+        return "missing"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
+    return str(value)
+
+
+def digits(number: float, count: int) -> float | None:
+    """A number with so many significant digits, or null where it is none."""
+    return float(f"{number:.{count}g}") if math.isfinite(number) else None
+
+
+def signed(number: float, scale: float) -> str:
+    """A weight with its sign, with as many decimals as its neighbours on this scale need."""
+    if not math.isfinite(number):
+        return "not a number"
+    if not scale or 1e-4 <= scale < 1e7:
+        text = f"{abs(number):.{max(0, 2 - math.floor(math.log10(scale)))}f}" if scale else "0"
+    else:
+        text = re.sub(r"e([+-])0", r"e\1", f"{abs(number):.2e}")
+    sign = "" if not float(text) else MINUS if number < 0 else "+"
+    return sign + text
+
+
+def breakable(name: str) -> str:
+    """An escaped name that may be broken after its underscores and slashes."""
+    return re.sub("([_/])", r"\1<wbr>", escape(name))
+
+
+def paragraphs(text: str, name: str) -> str:
+    """Plain text as paragraphs, cut at empty lines."""
+    pieces = (piece.strip() for piece in re.split(r"\n\s*\n", text))
+    return "".join(f'<p class="{name}">{escape(piece)}</p>' for piece in pieces if piece)
+
+
+def writable(text: str) -> str:
+    """The text without half characters, which no file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def asset(name: str) -> str:
+    """The text of a file that lies beside this module."""
+    return files("aimwise.render").joinpath(name).read_text(encoding="utf-8")

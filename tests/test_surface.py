@@ -1,0 +1,89 @@
+"""The public names, what importing costs, and which way imports point."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import aimwise
+from aimwise import errors
+
+SOURCE = Path(aimwise.__file__).parent
+
+PUBLIC = {
+    "AIM", "BlackBox", "Check", "Columns", "Explainer", "Explanation", "Features", "FunctionBox", "METHODS", "Random",
+    "SklearnBox", "TorchBox", "load",
+}  # fmt: skip
+
+LAYERS = [
+    {"errors"},
+    {"batch", "files", "progress"},
+    {"blackbox", "features", "explanation", "training"},
+    {"nn", "render"},
+    {"masked"},
+    {"explainers", "metrics", "data"},
+    {"demo"},
+    {"cli"},
+    {"__main__"},
+]
+LATE = {("explanation", "render")}  # to_html draws a plain record
+
+
+def test_public_names_are_these():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    assert all(isinstance(node, ast.ImportFrom | ast.Expr) for node in tree.body), "imports and a docstring, no code"
+    assert {a.asname for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names} == PUBLIC
+
+
+def test_every_public_name_says_what_it_is():
+    assert all(getattr(aimwise, n).__doc__ for n in PUBLIC - {"METHODS"})
+
+
+def test_errors_form_one_tree_drawn_in_the_docstring():
+    classes = [e for e in vars(errors).values() if isinstance(e, type) and e.__module__ == errors.__name__]
+    assert all(issubclass(e, errors.AimwiseError) for e in classes)
+    assert all(e.__name__ in (errors.__doc__ or "") for e in classes)
+
+
+def test_importing_loads_torch_and_numpy_and_nothing_else_of_weight():
+    code = (
+        "import sys, json, numpy, torch; before = {m.split('.')[0] for m in sys.modules}; import aimwise; "
+        "print(json.dumps(sorted({m.split('.')[0] for m in sys.modules} - before - set(sys.stdlib_module_names))))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert set(json.loads(out)) <= {"aimwise", "jaxtyping", "wadler_lindig"}
+
+
+def test_imports_point_one_way():
+    rank = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        here = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if here == "__init__":
+            continue
+        wrong += [
+            (path.name, there) for there in imported(path) - {here} if rank[there] >= rank[here] and (here, there) not in LATE
+        ]
+    assert wrong == []
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("aimwise."):
+            found.add(node.module.split(".")[1])
+        elif isinstance(node, ast.ImportFrom) and node.module == "aimwise":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("aimwise.")}
+    return found
+
+
+def test_nothing_is_pickled():
+    forbidden = ("pickle", "joblib.load", "torch.load", "torch.save", "eval(", "exec(", "yaml.load")
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text().replace(".eval()", "")
+        assert not [word for word in forbidden if word in text.replace("Nothing is pickled", "")], path

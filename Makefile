@@ -17,7 +17,7 @@ demo: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m aimwise demo
 
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow

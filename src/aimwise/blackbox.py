@@ -209,7 +209,7 @@ def check_rows(answer: Tensor) -> Tensor:
     return answer / answer.sum(1, keepdim=True)
 
 
-def known_output(output: str) -> Output:
+def known_output(output: str) -> str:
     """The setting itself, or an error that lists the allowed ones."""
     if output not in OUTPUTS:
         raise BadSetting(f"output={output!r}, wanted one of {', '.join(OUTPUTS)}.")

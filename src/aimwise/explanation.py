@@ -185,6 +185,8 @@ class Explanation:
                 raise BadFile(f"Got format {record['format']} version {record['version']}, wanted aimwise-explanation {FORMAT}.")
             rows, d, c = len(record["probs"]), len(record["names"]), len(record["classes"])
             values = np.empty((rows, d), dtype=object)
+            if [len(row) for row in record["values"]] != [d] * rows:
+                raise BadFile(f"The values are not a table of shape {(rows, d)}.")
             values[:] = record["values"] if rows else values
             check = record["check"]
             return cls(

@@ -99,7 +99,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str
     """Tensors by name in the safetensors format."""
     from safetensors.torch import save_file
 
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, path, metadata=metadata)
+    save_file({name: t.detach().cpu().clone().contiguous() for name, t in tensors.items()}, path, metadata=metadata)
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

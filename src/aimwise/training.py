@@ -73,7 +73,8 @@ class _State:
 
     def save(self, path: Path, fingerprint: str) -> None:
         tensors = {f"net.{k}": v for k, v in self.nets.state_dict().items()}
-        tensors |= {f"judged.{k}": v for k, v in self.judged.state_dict().items()}
+        if self.judged is not self.nets:
+            tensors |= {f"judged.{k}": v for k, v in self.judged.state_dict().items()}
         tensors |= {f"best.{k}": v for k, v in self.best.items()}
         tensors |= {"rng.own": self.rng.get_state(), "rng.torch": torch.get_rng_state()}
         if torch.cuda.is_available():
@@ -96,7 +97,7 @@ class _State:
                 "Choose another folder, or remove it to start afresh."
             )
         self.nets.load_state_dict(taken(tensors, "net."))
-        self.judged.load_state_dict(taken(tensors, "judged."))
+        self.judged.load_state_dict(taken(tensors, "judged." if self.judged is not self.nets else "net."))
         self.best = taken(tensors, "best.")
         state = self.optimizer.state_dict()
         slots: dict[int, dict[str, Tensor]] = {}

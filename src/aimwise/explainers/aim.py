@@ -33,7 +33,7 @@ LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_releas
 NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AIM(Explainer):
     """Train a small explainer once; then one pass weighs every feature of any input for every class.
 
@@ -127,7 +127,7 @@ class AIM(Explainer):
     def _fit(self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, folder: Path | None) -> None:
         self._check_settings()
         rng = torch.Generator().manual_seed(seed)
-        nets = self._networks(box, len(self.classes_)).to(probs.device)
+        nets = self._networks(box.features.kind, box.features.layout).to(probs.device)
         if not self.intercept:
             self.base_ = torch.zeros_like(self.base_)
         judge, rows = Judge.hold_out(box, data, probs, rng)
@@ -189,9 +189,8 @@ class AIM(Explainer):
         W: Tensor = self.nets_["explainer"](batch.x, probs)
         return W
 
-    def _networks(self, box: Masked, classes: int) -> nn.ModuleDict:
-        made = family(box.features.kind, self.networks)
-        layout = box.features.layout
+    def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
+        made, classes = family(kind, self.networks), len(self.classes_)
         nets = nn.ModuleDict({"explainer": made.explainer(layout, classes)})
         if self.masks != "uniform":
             nets["selector"] = made.selector(layout)
@@ -232,7 +231,8 @@ class AIM(Explainer):
 
     def _restore(self, box: Masked, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         self.history_, self.best_epoch_, self.stopped_ = facts["history"], facts["best_epoch"], facts["stopped"]
+        kind, layout = box.features.kind, box.features.layout
         with torch.device("meta"):  # sizes are compared before memory is taken
-            nets = self._networks(box, len(self.classes_))
+            nets = self._networks(kind, layout)
         nets.load_state_dict(dict(tensors), assign=True)
         self.nets_ = nets.to(self.base_.device).eval()

@@ -34,7 +34,7 @@ CHECK_DRAWS = 8
 SMALLEST = 1e-3
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Explainer(ABC):
     """A method of explaining: the constructor stores settings, `fit` learns, `explain` answers."""
 

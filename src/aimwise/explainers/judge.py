@@ -85,7 +85,7 @@ class Judge:
             state = "nothing" if selected < 0.5 else "everything"
             raise Collapsed(
                 f"The selector keeps {state} (mean probability {selected:.3f}), so the explainer saw no contrast to learn from. "
-                'Use selector_learns_from="approximator", another alpha, a higher tau, or the default recipe AIM().'
+                'Use selector_learns_from="approximator", raise exploration, or use the default recipe AIM().'
             )
         if best["variation"] < FLAT:
             raise Collapsed(

@@ -15,7 +15,7 @@ from aimwise.explainers.base import Explainer
 from aimwise.masked import Masked
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Random(Explainer):
     """Noise for weights, the same whenever the same input is explained."""
 
@@ -30,7 +30,7 @@ class Random(Explainer):
         key = mixed(x + mixed(torch.arange(x.shape[1]) + self.seed_)).sum(1)  # (B,)
         bits = mixed(key[:, None] + mixed(place + self.seed_))  # (B, d * C)
         noise = (bits >> 11).double() / 2**52  # uniform in [-1, 1)
-        return noise.float().reshape(len(x), -1, probs.shape[1]).to(probs.device)
+        return noise.float().reshape(*batch.present.shape, probs.shape[1]).to(probs.device)
 
 
 def mixed(bits: Int[Tensor, "*n"]) -> Int[Tensor, "*n"]:

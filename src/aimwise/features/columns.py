@@ -17,7 +17,7 @@ from aimwise.errors import BadFeatures, BadSetting, unknown
 from aimwise.features.base import Features
 from aimwise.features.facts import TableFacts, learn_facts
 from aimwise.features.fills import FILLS
-from aimwise.features.tables import Kind, Table, read_table
+from aimwise.features.tables import Table, read_table
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Columns(Features):
     fill: str = "background"
     value: Any = None
     groups: Mapping[str, Sequence[str]] | None = None
-    kinds: Mapping[str, Kind] | None = None
+    kinds: Mapping[str, str] | None = None
     column_names: Sequence[str] | None = None
     background: int = 1000
     facts_: TableFacts = field(init=False, repr=False)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from aimwise.errors import BadFeatures, BadFile, BadSetting, unknown
 from aimwise.features.fills import Fills, background_rows, learn_fills
-from aimwise.features.tables import KINDS, LEVELLED, Column, FrameTable, Kind, Table, as_levels
+from aimwise.features.tables import KINDS, LEVELLED, Column, FrameTable, Table, as_levels
 
 EDGES = 17
 
@@ -89,7 +89,7 @@ def learn_facts(
     table: Table,
     *,
     groups: Mapping[str, Sequence[str]] | None,
-    kinds: Mapping[str, Kind] | None,
+    kinds: Mapping[str, str] | None,
     value: Any,
     background: int,
 ) -> TableFacts:
@@ -118,7 +118,7 @@ def learn_facts(
     )
 
 
-def read_columns(table: Table, wanted: Mapping[str, Kind], kept: np.ndarray) -> list[Column]:
+def read_columns(table: Table, wanted: Mapping[str, str], kept: np.ndarray) -> list[Column]:
     """Every column's kind, by its dtype or as the user wants it, and its levels."""
     kinds = table.kinds()
     for name, kind in wanted.items():
@@ -126,7 +126,7 @@ def read_columns(table: Table, wanted: Mapping[str, Kind], kept: np.ndarray) -> 
             raise unknown("column", name, table.names)
         if kind not in KINDS:
             raise unknown("kind of column", kind, KINDS)
-        kinds[table.names.index(name)] = kind
+        kinds[table.names.index(name)] = KINDS[KINDS.index(kind)]
     return [
         Column(name, kind, as_levels(table, j, kind, kept) if kind in LEVELLED else ())
         for j, (name, kind) in enumerate(zip(table.names, kinds, strict=True))

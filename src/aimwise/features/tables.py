@@ -20,7 +20,7 @@ from torch import Tensor
 from aimwise.errors import BadFeatures, extra
 
 Kind = Literal["number", "integer", "boolean", "date", "ordinal", "category"]
-KINDS: tuple[str, ...] = get_args(Kind)
+KINDS: tuple[Kind, ...] = get_args(Kind)
 LEVELLED = ("ordinal", "category")
 MAX_LEVELS = 1000
 
@@ -334,8 +334,11 @@ def blend(values: np.ndarray, share: np.ndarray, fill: np.ndarray) -> np.ndarray
     if values.dtype.kind == "f":
         part = share * values + (1 - share) * fill if ((share > 0) & (share < 1)).any() else fill
         return np.where(share <= 0, fill, part).astype(values.dtype)
-    kept = np.where(share > 0.5, values, np.rint(np.nan_to_num(fill)))
-    return kept.astype(values.dtype)
+    whole = np.rint(np.nan_to_num(fill))
+    if values.dtype.kind != "b":
+        limits = np.iinfo(values.dtype)
+        whole = np.clip(whole, limits.min, np.nextafter(float(limits.max), 0))  # the largest integers are no floats
+    return np.where(share > 0.5, values, whole.astype(values.dtype))
 
 
 def in_dtype(values: np.ndarray, dtype: Any) -> Any:

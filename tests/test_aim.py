@@ -111,7 +111,7 @@ def test_in_every_recipe_the_top_column_speaks_for_the_prediction(recipe, linear
 @pytest.mark.parametrize("masks", ["concrete", "concrete_released", "hard", "straight_through", "uniform"])
 @pytest.mark.parametrize("target", ["soft", "hard"])
 def test_every_way_to_draw_masks_trains(masks, target, linear, table):
-    quick = aimwise.AIM(masks=masks, target=target, epochs=4, rows_per_epoch=512, masks_per_row=2, exploration=0.5)
+    quick = aimwise.AIM(masks=masks, target=target, epochs=4, least_rows=512, masks_per_row=2, exploration=0.5)
     got = quick.fit(linear, table)
     assert got.history_[got.best_epoch_]["tracking"] > 0.3
 
@@ -127,7 +127,7 @@ def test_recipes_are_what_they_are_called():
 
 
 def test_history_tells_the_epochs(linear, table):
-    explainer = aimwise.AIM(epochs=3, rows_per_epoch=256).fit(linear, table)
+    explainer = aimwise.AIM(epochs=3, least_rows=256).fit(linear, table)
     assert len(explainer.history_) == 3
     assert set(explainer.history_[0]) == {"epoch", "loss", "agreement", "tracking", "variation", "queries"}
     assert explainer.stopped_ == "epochs"
@@ -136,7 +136,7 @@ def test_history_tells_the_epochs(linear, table):
 
 
 def test_a_budget_in_the_middle_ends_the_fit_well(linear, table):
-    explainer = aimwise.AIM(rows_per_epoch=512).fit(linear, table, max_queries=40_000)
+    explainer = aimwise.AIM(least_rows=512).fit(linear, table, max_queries=40_000)
     assert explainer.stopped_ == "queries"
     assert sum(linear.rows) <= 40_000
     assert len(explainer.explain(table, check=2)) == 240
@@ -155,13 +155,13 @@ def test_the_paper_to_the_letter_collapses_and_the_recipe_does_not():
 
 def test_weights_pressed_to_nothing_are_a_collapse(linear, table):
     with pytest.raises(Collapsed, match=r"same weight|do not follow"):
-        aimwise.AIM(beta=1e3, epochs=5, rows_per_epoch=512).fit(linear, table)
+        aimwise.AIM(beta=1e3, epochs=5, least_rows=512).fit(linear, table)
 
 
 def test_a_box_that_no_row_can_foretell_is_a_collapse(table):
     noise = np.random.default_rng(0)
     with pytest.raises(Collapsed, match="do not follow the black box"):
-        aimwise.AIM(epochs=2, rows_per_epoch=256).fit(lambda x: two_columns(noise.random(len(x))), table)
+        aimwise.AIM(epochs=2, least_rows=256).fit(lambda x: two_columns(noise.random(len(x))), table)
 
 
 def judge(said_varies=True):

@@ -17,7 +17,7 @@ from torch import nn
 import aimwise
 from aimwise.errors import BadBlackBox, BadFeatures, BadSetting, NotFitted, OutOfQueries, UnknownName
 
-QUICK = {"aim": {"epochs": 3, "rows_per_epoch": 256, "masks_per_row": 4}}
+QUICK = {"aim": {"epochs": 3, "least_rows": 256, "masks_per_row": 4}}
 
 
 def make(name):

@@ -15,7 +15,7 @@ import aimwise
 from aimwise.errors import BadBlackBox, BadFile
 from aimwise.files import sha256
 
-QUICK = {"epochs": 2, "rows_per_epoch": 128, "masks_per_row": 2}
+QUICK = {"epochs": 2, "least_rows": 128, "masks_per_row": 2}
 
 
 @pytest.fixture

@@ -37,8 +37,8 @@ class Fit:
 
     def score(self, net):
         self.epochs += 1
-        value = self.scores[self.epochs - 1] if self.scores else float(-(net.weight - 3).abs())
-        return {"agreement": value, "weight": float(net.weight)}
+        value = self.scores[self.epochs - 1] if self.scores else -abs(net.weight.item() - 3)
+        return {"agreement": value, "weight": net.weight.item()}
 
     def run(self, rng=None, folder=None, fingerprint="f", **plan):
         plan = Plan(**({"epochs": 5, "batch_size": 4, "lr": 0.1} | plan))
@@ -50,7 +50,7 @@ def test_the_best_epoch_is_kept_not_the_last():
     fit = Fit([0.1, 0.9, 0.5, 0.4, 0.3])
     run = fit.run()
     assert run.best == 1
-    assert float(fit.net.weight) == pytest.approx(run.history[1]["weight"])
+    assert fit.net.weight.item() == pytest.approx(run.history[1]["weight"])
     assert [h["epoch"] for h in run.history] == [0, 1, 2, 3, 4]
     assert run.stopped == "epochs"
     assert not fit.net.training
@@ -68,7 +68,7 @@ def test_an_interrupted_fit_keeps_what_was_learned(error, reason):
     run = fit.run()
     assert run.stopped == reason
     assert len(run.history) == 2
-    assert float(fit.net.weight) == pytest.approx(run.history[run.best]["weight"])
+    assert fit.net.weight.item() == pytest.approx(run.history[run.best]["weight"])
     with pytest.raises(type(error)):
         Fit(fail=(0, error)).run()
 
@@ -80,10 +80,13 @@ def test_a_loss_that_is_no_number_is_a_collapse():
         fit.run()
 
 
-def test_every_row_is_seen_in_every_epoch_and_small_sets_repeatedly():
+def test_small_sets_are_seen_repeatedly_and_large_ones_by_samples():
+    assert [Plan(1, 4, 0.1, least_rows=20, most_rows=50).rows(n) for n in (5, 30, 80)] == [20, 30, 50]
+    assert Plan(1, 4, 0.1).rows(80) == 80
+
     rng = torch.Generator().manual_seed(0)
     assert sorted(epoch_order(ROWS, 10, rng).tolist()) == list(range(10))
-    assert len(epoch_order(ROWS, 4, rng)) == 10
+    assert len(set(epoch_order(ROWS, 4, rng).tolist())) == 4
     many = epoch_order(ROWS, 35, rng)
     assert len(many) == 35
     assert many.bincount().min() >= 3
@@ -94,7 +97,7 @@ def test_running_mean_of_weights_lags_behind():
     plain, averaged = Fit(), Fit()
     plain.run(epochs=1)
     averaged.run(epochs=1, average=0.9)
-    assert 0 < float(averaged.net.weight) < float(plain.net.weight)
+    assert 0 < averaged.net.weight.item() < plain.net.weight.item()
 
 
 def test_schedules():
@@ -157,7 +160,7 @@ print(json.dumps([explainer.history_, explainer.explain(X[:3]).weights.tolist()]
 
 
 RECIPES = {
-    "default": ("aimwise.AIM(epochs=8, rows_per_epoch=256, patience=None)", 0.3),
+    "default": ("aimwise.AIM(epochs=8, least_rows=256, patience=None)", 0.3),
     "paper": ("aimwise.AIM.paper(epochs=8)", 0.02),
 }
 

@@ -39,18 +39,21 @@ class Plan:
     average: float = 0.0  # the weights that are judged and kept are a running mean with this memory
     patience: int | None = None
     least_rows: int = 0  # an epoch of a small data set goes over it until so many rows were seen
+    most_rows: int | None = None  # an epoch of a large data set ends after so many, another sample each time
 
     def check(self) -> None:
         """Refuse what cannot be trained with."""
-        for name in ("epochs", "batch_size", "lr"):
-            if getattr(self, name) <= 0:
-                raise BadSetting(f"{name}={getattr(self, name)}, wanted more than 0.")
+        for name in ("epochs", "batch_size", "lr", "most_rows"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise BadSetting(f"{name}={value}, wanted more than 0.")
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", self.schedule, SCHEDULES)
 
-    def steps(self, rows: int) -> int:
-        """Steps in an epoch over so many rows."""
-        return math.ceil(max(rows, self.least_rows) / self.batch_size)
+    def rows(self, n: int) -> int:
+        """How many rows an epoch over n of them sees."""
+        most = n if self.most_rows is None else min(n, self.most_rows)
+        return max(most, self.least_rows)
 
 
 @dataclass
@@ -136,13 +139,13 @@ def train(
     run, file = state.run, (folder / CHECKPOINT if folder else None)
     if file is not None and file.exists():
         state.load(file, fingerprint)
-    steps = plan.steps(len(rows))
+    steps = math.ceil(plan.rows(len(rows)) / plan.batch_size)
     total = steps * plan.epochs
     with bar(total, "fit", unit="step", start=len(run.history) * steps) as shown:
         try:
             while not finished(run, plan):
                 step = len(run.history) * steps
-                order = epoch_order(rows, steps * plan.batch_size, rng)
+                order = epoch_order(rows, plan.rows(len(rows)), rng)
                 nets.train()
                 sums = torch.zeros(())
                 for i, value in enumerate(losses(order)):  # value: ()
@@ -200,7 +203,6 @@ def finished(run: Run, plan: Plan) -> bool:
 
 
 def epoch_order(rows: Tensor, wanted: int, rng: torch.Generator) -> Tensor:
-    """The rows shuffled, again and again until there are as many as wanted; never fewer than all."""
-    rounds = max(1, math.ceil(wanted / len(rows)))
-    order = torch.cat([rows[torch.randperm(len(rows), generator=rng)] for _ in range(rounds)])
-    return order[: max(wanted, len(rows))] if rounds > 1 else order
+    """As many rows as wanted, shuffled: some of them, or all of them again and again."""
+    rounds = math.ceil(wanted / len(rows))
+    return torch.cat([rows[torch.randperm(len(rows), generator=rng)] for _ in range(rounds)])[:wanted]

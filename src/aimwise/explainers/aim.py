@@ -47,7 +47,8 @@ class AIM(Explainer):
     selector_learns_from: "approximator" (L2 alone) or "both" (L1 and L2, the paper to the letter, which can collapse).
     exploration: how strongly the selector's probabilities are pulled towards one half.
     alpha, beta, tau: the paper's; alpha weighs L2, beta the group norm, tau is the temperature.
-    average: the weights used are a running mean with this memory. rows_per_epoch: a smaller data set is gone over repeatedly.
+    average: the weights used are a running mean with this memory.
+    least_rows, most_rows: an epoch goes over a small data set repeatedly, and over a sample of a large one.
     """
 
     method: ClassVar[str] = "aim"
@@ -67,7 +68,8 @@ class AIM(Explainer):
     epochs: int = 20
     patience: int | None = 6
     batch_size: int = 64
-    rows_per_epoch: int = 2048
+    least_rows: int = 2048
+    most_rows: int | None = 8192
     lr: float = 2e-3
     schedule: str = "cosine"
     weight_decay: float = 1e-4
@@ -94,6 +96,7 @@ class AIM(Explainer):
             exploration=0.5,
             epochs=epochs,
             patience=None,
+            most_rows=None,
             lr=1e-3,
             schedule="constant",
             weight_decay=0.0,
@@ -118,6 +121,7 @@ class AIM(Explainer):
             selector_learns_from="both",
             epochs=epochs,
             patience=None,
+            most_rows=None,
             lr=1e-3,
             schedule="released",
             weight_decay=0.0,
@@ -206,7 +210,8 @@ class AIM(Explainer):
             weight_decay=self.weight_decay,
             average=self.average,
             patience=self.patience,
-            least_rows=self.rows_per_epoch,
+            least_rows=self.least_rows,
+            most_rows=self.most_rows,
         )
 
     def _check_settings(self) -> None:

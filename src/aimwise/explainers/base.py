@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -31,6 +31,7 @@ T = TypeVar("T", bound="Explainer")
 EXPLAIN_ROWS = 4096
 EMPTY_ROWS = 256
 CHECK_DRAWS = 8
+CHECK_CELLS = 1 << 22
 SMALLEST = 1e-3
 
 
@@ -105,37 +106,42 @@ class Explainer(ABC):
         box, features = self._fitted(), self._fitted().features
         data = features.encode(inputs)
         known = self._known_probs(probs, len(data))
-        parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        parts: list[tuple[Tensor, Tensor]] = []
         with bar(len(data), "explain") as shown, torch.no_grad():
             for start in chunks(len(data), EXPLAIN_ROWS):
                 batch = data.cut(start, start + EXPLAIN_ROWS).to(self.base_.device)
                 p = box.whole(batch) if known is None else known[start : start + EXPLAIN_ROWS].to(self.base_.device)
                 self._same_classes(box.blackbox)
-                W = self._weigh(box, batch, p) * batch.present[..., None]
-                agreed, without = self._agreement(box, batch, W, check)
-                parts.append((W.cpu(), p.cpu(), agreed.cpu(), without.cpu()))
+                W = self._weigh(box, batch, p) * batch.present[..., None]  # (B, d, C)
+                parts.append((W.cpu(), p.cpu()))
                 shown.update(len(batch))
-        W, p, agreed, without = (torch.cat(column) for column in zip(*parts, strict=True))
-        return Explanation(
-            weights=W,
-            probs=p,
+        explanation = Explanation(
+            weights=torch.cat([W for W, _ in parts]),
+            probs=torch.cat([p for _, p in parts]),
             base=self.base_.cpu(),
             present=data.present,
             names=features.names,
             values=features.values(data),
             classes=self.classes_,
             method=self.method,
-            check=Check(agreed, without, check) if check else None,
         )
+        return replace(explanation, check=self._checked(data, explanation, check)) if check > 0 else explanation
 
-    def _agreement(self, box: Masked, batch: Batch, W: Tensor, masks: int) -> tuple[Tensor, Tensor]:
-        if masks < 1:
-            return W.new_zeros(len(W)), W.new_zeros(len(W))
-        z = shared_masks(batch.present, masks, self.seed_ + 1)  # (B, M, d)
+    def _checked(self, data: Batch, explanation: Explanation, masks: int) -> Check:
+        """Compare the additive explanation with the black box on the same random masks of every row."""
+        box, base = self._fitted().averaged(CHECK_DRAWS), explanation.base.softmax(-1)
         rng = torch.Generator().manual_seed(self.seed_ + 1)
-        said = box.averaged(CHECK_DRAWS).each(batch, z, rng)  # (B, M, C)
-        scores = self.base_ + torch.einsum("bdc,bmd->bmc", W, z)
-        return overlap(scores.softmax(-1), said).mean(1), overlap(self.base_.softmax(-1), said).mean(1)
+        size = max(1, CHECK_CELLS // (masks * data.present.shape[1]))
+        agreement, without = [], []
+        with bar(len(data), "check") as shown:
+            for start in chunks(len(data), size):
+                batch, part = data.cut(start, start + size), explanation[start : start + size]
+                z = shared_masks(batch.present, masks, self.seed_ + 1)  # (B, M, d)
+                said = box.each(batch, z, rng)  # (B, M, C)
+                agreement.append(overlap(part.additive(z), said).mean(1))
+                without.append(overlap(base, said).mean(1))
+                shown.update(len(batch))
+        return Check(torch.cat(agreement), torch.cat(without), masks)
 
     def _known_probs(self, probs: Any, n: int) -> Tensor | None:
         if probs is None:

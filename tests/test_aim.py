@@ -135,10 +135,18 @@ def test_history_tells_the_epochs(linear, table):
     assert explainer.fit_seconds_ > 0
 
 
-def test_a_budget_in_the_middle_ends_the_fit_well(linear, table):
-    explainer = aimwise.AIM(least_rows=512).fit(linear, table, max_queries=40_000)
+@pytest.mark.parametrize("most", [1_500, 10_000, 40_000])
+def test_a_small_budget_is_used_and_kept(most, linear, table):
+    explainer = aimwise.AIM().fit(linear, table, max_queries=most)
+    assert 0.8 * most <= sum(linear.rows) <= most
+    got = explainer.explain(table, check=16).check
+    assert float(got.agreement.mean()) > float(got.without.mean()) + (0.02 if most < 10_000 else 0.1)
+
+
+def test_a_budget_that_ends_in_the_middle_keeps_what_was_learned(linear, table):
+    explainer = aimwise.AIM.paper().fit(linear, table, max_queries=20_000)
     assert explainer.stopped_ == "queries"
-    assert sum(linear.rows) <= 40_000
+    assert sum(linear.rows) <= 20_000
     assert len(explainer.explain(table, check=2)) == 240
 
 

@@ -27,6 +27,11 @@ class Meter:
     most: int | None = None
     seconds: float = 0.0
 
+    @property
+    def left(self) -> int | None:
+        """How many more inputs it may be asked about; None if there is no limit."""
+        return None if self.most is None else self.most - self.queries
+
     def take(self, n: int) -> None:
         """Count n more, or refuse."""
         if self.most is not None and self.queries + n > self.most:

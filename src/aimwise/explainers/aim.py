@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from aimwise.batch import Batch
 from aimwise.errors import BadSetting, unknown
+from aimwise.explainers.asked import Asked
 from aimwise.explainers.base import Explainer
 from aimwise.explainers.judge import Judge
 from aimwise.masked import Masked
@@ -135,9 +137,12 @@ class AIM(Explainer):
         if not self.intercept:
             self.base_ = torch.zeros_like(self.base_)
         judge, rows = Judge.hold_out(box, data, probs, rng)
+        learn = self._from_selected_masks
+        if self.masks == "uniform":
+            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self._plan(), rng)
+            learn = partial(self._from_random_masks, asked)
 
         def epoch(order: Tensor) -> Iterator[Tensor]:
-            learn = self._from_random_masks if self.masks == "uniform" else self._from_selected_masks
             return learn(nets, box, data, probs, order, rng)
 
         def score(nets: nn.ModuleDict) -> dict[str, float]:
@@ -152,15 +157,25 @@ class AIM(Explainer):
         self.nets_, self.history_, self.best_epoch_, self.stopped_ = nets, run.history, run.best, run.stopped
 
     def _from_random_masks(
-        self, nets: nn.ModuleDict, box: Masked, data: Batch, probs: Tensor, order: Tensor, rng: torch.Generator
+        self,
+        asked: Asked | None,
+        nets: nn.ModuleDict,
+        box: Masked,
+        data: Batch,
+        probs: Tensor,
+        order: Tensor,
+        rng: torch.Generator,
     ) -> Iterator[Tensor]:
         """L1 + beta ||W||_2,1 on masks of every size; the masks of several steps are asked about in one call."""
         entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
         steps_ahead = max(1, box.rows_per_call // (self.batch_size * self.masks_per_row))
         for ahead in torch.split(order, self.batch_size * steps_ahead):
             block, known = data.pick(ahead), probs[ahead.to(probs.device)]
-            masks = sampling.uniform_masks(block.present, self.masks_per_row, rng)  # (A, M, d)
-            answers = box.each(block, masks, rng)  # (A, M, C)
+            if asked is None:
+                masks = sampling.uniform_masks(block.present, self.masks_per_row, rng)  # (A, M, d)
+                answers = box.each(block, masks, rng)  # (A, M, C)
+            else:
+                masks, answers = asked.draw(ahead, self.masks_per_row, rng)
             whole = block.present[:, None].to(masks.dtype)  # (A, 1, d), whose answer is known already
             masks, answers = torch.cat([masks, whole], 1), torch.cat([answers, known[:, None]], 1)
             parts = (torch.split(t, self.batch_size) for t in (block.x, known, masks, answers))

@@ -44,8 +44,9 @@ class Judge:
         order = torch.randperm(n, generator=rng)
         out, rest = order[:held], order[held:]
         batch = data.pick(out)
-        z = uniform_masks(batch.present, MASKS, rng)
-        said = box.averaged(DRAWS).each(batch, z, rng)
+        masks, draws = affordable(box, held)
+        z = uniform_masks(batch.present, masks, rng)
+        said = box.averaged(draws).each(batch, z, rng)
         return cls(batch, probs[out.to(probs.device)], z, said), rest
 
     def score(self, W: Float[Tensor, "B d C"], base: Float[Tensor, " C"], pi: Tensor | None, *, hard: bool) -> Numbers:
@@ -97,3 +98,13 @@ class Judge:
                 f"The weights do not follow the black box: correlation {best['tracking']:.2f} on held-out masks, loss "
                 f"{best['loss']:.3f}. Train on more rows or for more epochs, try another fill, or use the default recipe AIM()."
             )
+
+
+def affordable(box: Masked, rows: int) -> tuple[int, int]:
+    """How many masks of each row to judge by and how often to draw a random fill: no more than a fifth of what is left."""
+    left = box.meter.left
+    if left is None:
+        return MASKS, DRAWS
+    each = left // 5 // rows
+    draws = min(max(each // MASKS, 1), DRAWS)
+    return min(max(each // draws, 2), MASKS), draws

@@ -15,7 +15,7 @@ from torch import Tensor
 from aimwise.batch import Batch
 from aimwise.errors import BadFeatures, BadSetting, unknown
 from aimwise.features.base import Features
-from aimwise.features.facts import TableFacts, learn_facts
+from aimwise.features.facts import TableFacts, learn_facts, scaled
 from aimwise.features.fills import FILLS
 from aimwise.features.tables import Table, read_table
 
@@ -106,7 +106,7 @@ class Columns(Features):
         table = self._matching(inputs)
         facts = self.facts_
         numbers = table.numbers(facts.columns)
-        x = (numbers - facts.center) / facts.scale
+        x = scaled(numbers, facts.center, facts.scale)
         for j, column in enumerate(facts.columns):
             if column.kind == "category":
                 x[:, j] = np.where(np.isnan(numbers[:, j]), 0, numbers[:, j] + 2)

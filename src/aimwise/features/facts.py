@@ -113,7 +113,7 @@ def learn_facts(
         owner=owner,
         center=center,
         scale=scale,
-        edges=quantiles((numbers - center) / scale),
+        edges=quantiles(scaled(numbers, center, scale)),
         fills=fills,
     )
 
@@ -186,17 +186,23 @@ def constants(value: Any, columns: list[Column]) -> tuple[np.ndarray, list[Colum
 
 
 def standard_deviation(numbers: np.ndarray) -> np.ndarray:
-    """The standard deviation of each column, 1 where there is none."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        count = (~np.isnan(numbers)).sum(0)
-        spread = np.where(count > 0, np.nanstd(np.where(count > 0, numbers, 0), axis=0), 1.0)
-    return np.where(np.isfinite(spread) & (spread > 0), spread, 1.0)
+    """The standard deviation of each column's finite values, 1 where there is none."""
+    finite = [column[np.isfinite(column)] for column in numbers.T]
+    spread = np.array([column.std() if len(column) else 0.0 for column in finite])
+    return np.where(spread > 0, spread, 1.0)
 
 
-def quantiles(scaled: np.ndarray) -> np.ndarray:
+def scaled(numbers: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Numbers as the networks read them; a missing one stays NaN, an infinite one infinite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        out: np.ndarray = (numbers - center) / scale
+    return out
+
+
+def quantiles(table: np.ndarray) -> np.ndarray:
     """EDGES increasing edges for each column, distinct values only, the last one repeated to fill up: (p, EDGES)."""
-    out = np.zeros((scaled.shape[1], EDGES))
-    for j, column in enumerate(scaled.T):
+    out = np.zeros((table.shape[1], EDGES))
+    for j, column in enumerate(table.T):
         seen = column[np.isfinite(column)]
         if len(seen):
             edges = np.unique(np.quantile(seen, np.linspace(0, 1, EDGES)))

@@ -59,7 +59,7 @@ def learn_fills(
     mean, median = np.empty(len(columns)), np.empty(len(columns))
     spread, levels = np.zeros(len(columns)), np.zeros(len(columns))
     for j, column in enumerate(columns):
-        seen = numbers[~np.isnan(numbers[:, j]), j]
+        seen = numbers[np.isfinite(numbers[:, j]), j]
         seen = seen[seen >= 0] if column.kind in LEVELLED else seen
         levels[j] = len(column.levels) if column.kind in LEVELLED else 2 * (column.kind == "boolean")
         if len(seen) == 0:

@@ -55,9 +55,8 @@ def share_found(explanation):
     [
         (by_sum, "background"),
         (by_sum, "mean"),
-        (by_majority, "background"),
-        (by_majority, "mean"),
-        (by_parity, "background"),  # under the mean fill the sign of a mean near 0 decides, so the three are not all needed
+        (by_majority, "background"),  # under the mean fill the sign of a mean near 0 decides too: three of a kind
+        (by_parity, "background"),  # cannot be outvoted, and a parity needs only some of the three
     ],
 )
 def test_three_of_twenty_columns_that_decide_are_the_top_three(box, fill):

@@ -56,7 +56,7 @@ class AIM(Explainer):
     method: ClassVar[str] = "aim"
 
     alpha: float = 1.0
-    beta: float = 0.0
+    beta: float = 1e-4
     tau: float = 0.2
     masks: str = "uniform"
     masks_per_row: int = 16

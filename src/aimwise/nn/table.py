@@ -54,30 +54,37 @@ class RowReader(nn.Module):
         self.cells = Cells(layout)
         self.dense = nn.Sequential(nn.Linear(self.cells.size + also, HIDDEN), nn.GELU(), nn.Linear(HIDDEN, HIDDEN), nn.GELU())
 
-    def forward(
-        self, x: Float[Tensor, "B p"], also: Float[Tensor, "B a"] | None = None, gate: Float[Tensor, "B p"] | None = None
-    ) -> Float[Tensor, "B h"]:
-        cells = self.cells(x)  # (B, p, e)
-        cells = cells if gate is None else cells * gate[..., None]
+    def forward(self, x: Float[Tensor, "B p"]) -> Float[Tensor, "B h"]:
+        return self.read(self.cells(x))
+
+    def read(self, cells: Float[Tensor, "B p e"], also: Float[Tensor, "B a"] | None = None) -> Float[Tensor, "B h"]:
+        """The row from its cells."""
         row = cells.flatten(1)
         out: Tensor = self.dense(row if also is None else torch.cat([row, also], 1))
         return out
 
 
 class TableExplainer(nn.Module):
-    """E: the whole row, and what the black box says of it, to a weight for every feature and class.
+    """E: what each cell says by itself, changed by the rest of the row and by what the black box says of it.
 
     The weights of a feature add up to 0 over the classes, since softmax cannot tell them from any other that do not.
     """
 
+    owner: Tensor
+
     def __init__(self, layout: TableLayout, classes: int) -> None:
         super().__init__()
+        self.register_buffer("owner", layout.owner)
         self.row = RowReader(layout, classes)
+        self.alone = nn.Parameter(torch.randn(len(layout.owner), CELL, classes) * 0.1 / CELL**0.5)
         self.head = small_head(layout.features * classes)
         self.shape = (layout.features, classes)
 
     def forward(self, x: Float[Tensor, "B p"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
-        W: Tensor = self.head(self.row(x, probs)).unflatten(1, self.shape)
+        cells = self.row.cells(x)  # (B, p, e)
+        alone = torch.einsum("bpe,pec->bpc", cells, self.alone)
+        W: Tensor = self.head(self.row.read(cells, probs)).unflatten(1, self.shape)
+        W = W.index_add(1, self.owner, alone)
         return W - W.mean(-1, keepdim=True)
 
 
@@ -117,7 +124,7 @@ class TableApproximator(nn.Module):
         self.head = nn.Linear(HIDDEN, classes)
 
     def forward(self, x: Float[Tensor, "B p"], z: Float[Tensor, "B p"]) -> Float[Tensor, "B C"]:
-        scores: Tensor = self.head(self.row(x, gate=z))
+        scores: Tensor = self.head(self.row.read(self.row.cells(x) * z[..., None]))
         return scores
 
 

@@ -260,7 +260,7 @@ def read_column(series: Any, name: str) -> np.ndarray | Coded:
         moments = series.dt.tz_convert("UTC").dt.tz_localize(None) if isinstance(dtype, pd.DatetimeTZDtype) else series
         return np.asarray(moments.to_numpy().astype("datetime64[ns]" if moments.dtype.kind == "M" else "timedelta64[ns]"))
     try:
-        codes, table = pd.factorize(series.array)
+        codes, table = pd.factorize(series)
     except TypeError as e:
         raise BadFeatures(
             f"Column {name!r} of dtype {dtype} holds values that cannot be told apart ({e}). "

@@ -63,9 +63,10 @@ def test_patience_ends_a_fit_that_learns_no_more():
 
 
 @pytest.mark.parametrize(("error", "reason"), [(KeyboardInterrupt(), "interrupted"), (OutOfQueries("spent"), "queries")])
-def test_an_interrupted_fit_keeps_what_was_learned(error, reason):
+def test_an_interrupted_fit_keeps_what_was_learned_and_says_so(error, reason, caplog):
     fit = Fit(fail=(2, error))
     run = fit.run()
+    assert "in epoch 2; epoch 1, the best so far, is kept" in caplog.text
     assert run.stopped == reason
     assert len(run.history) == 2
     assert fit.net.weight.item() == pytest.approx(run.history[run.best]["weight"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from aimwise.files import load_tensors, save_tensors, write_whole
 from aimwise.progress import bar
 
 CHECKPOINT = "training.safetensors"
+WHY = {"interrupted": "interrupted", "queries": "out of queries"}
+log = logging.getLogger("aimwise")
 Numbers = dict[str, float]
 
 SCHEDULES: dict[str, Callable[[int, int], float]] = {
@@ -164,6 +167,7 @@ def train(
             if run.best < 0:
                 raise
             run.stopped = "interrupted" if isinstance(e, KeyboardInterrupt) else "queries"
+            log.warning("fit %s in epoch %d; epoch %d, the best so far, is kept", WHY[run.stopped], len(run.history), run.best)
     nets.load_state_dict(state.best)
     nets.eval()
     return run

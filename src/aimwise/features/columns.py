@@ -129,8 +129,7 @@ class Columns(Features):
         return read_table(inputs, names)
 
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
-        z = z.detach().to("cpu", torch.float64)
-        keep = torch.where(self.soft, z, (z > 0.5).double())  # (B, d)
+        keep = torch.where(self.soft.to(z.device), z.detach(), (z > 0.5).to(z.dtype))  # (B, d)
         fill = self.facts_.fills.draw(self.fill, len(z), rng)  # (B, p)
         return rows_of(batch).mixed(self.facts_.columns, self.spread(keep), fill)
 

@@ -15,6 +15,7 @@ from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox
 from aimwise.errors import AimwiseError, BadBlackBox, OutOfQueries
 from aimwise.features.base import Features
+from aimwise.progress import bar
 
 ROWS_PER_CALL = 8192
 
@@ -88,10 +89,12 @@ class Masked:
 
     def _dimmed(self, batch: Batch, z: Tensor, rng: torch.Generator) -> Tensor:
         parts = []
-        for start in chunks(len(batch), self.rows_per_call):
-            stop = start + self.rows_per_call
-            inputs = self.features.dim(batch.cut(start, stop), z[start:stop], rng)
-            parts.append(self._ask(inputs, min(stop, len(batch)) - start))
+        with bar(len(batch), "ask") as shown:
+            for start in chunks(len(batch), self.rows_per_call):
+                stop = start + self.rows_per_call
+                part = batch.cut(start, stop)
+                parts.append(self._ask(self.features.dim(part, z[start:stop], rng), len(part)))
+                shown.update(len(part))
         return torch.cat(parts).to(z.device)
 
     def _ask(self, inputs: Any, n: int) -> Tensor:

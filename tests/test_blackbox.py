@@ -158,3 +158,21 @@ def test_unknown_output_is_refused():
 def test_rounding_is_forgiven_and_mended():
     got = answers([0.3333, 0.3333, 0.3333]).probs(X[:1])
     assert float(got.sum()) == pytest.approx(1, abs=1e-6)
+
+
+def test_yes_or_no_outputs_are_not_taken_for_logits():
+    with pytest.raises(BadBlackBox, match="do not add up to 1"):
+        TorchBox(nn.Sequential(nn.Linear(3, 4), nn.Sigmoid())).probs(torch.randn(5, 3))
+
+
+def test_every_part_of_a_module_keeps_its_own_mode():
+    module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    module.train()
+    module[1].eval()
+    TorchBox(module, output="logits").probs(torch.randn(5, 3))
+    assert [part.training for part in module] == [True, False, True]
+
+
+def test_two_classes_of_one_name_are_refused():
+    with pytest.raises(BadBlackBox, match="same name"):
+        FunctionBox(lambda x: np.full((len(x), 2), 0.5), class_names=["a", "a"]).probs(X)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from aimwise.errors import BadFeatures, BadSetting, UnknownName
-from aimwise.features import Columns, as_features
+from aimwise.features import Columns, Words, as_features
 from aimwise.features.fills import FILLS
 
 RANDOM = ("background", "mean", "median", "noise")
@@ -202,7 +202,7 @@ def test_another_table_than_at_fit_is_named(frame, table):
         columns.encode(frame.rename(columns={"text": "txt"}))
     with pytest.raises(BadFeatures, match="fitted on a DataFrame, got an array"):
         columns.encode(table)
-    with pytest.raises(BadFeatures, match=r"Column 'number' held number values .* now holds 'x'"):
+    with pytest.raises(BadFeatures, match="Column 'number' is read as number and holds 'x'"):
         columns.encode(frame.assign(number="x"))
     with pytest.raises(BadFeatures, match=r"shape \(n, 5\), got \(240, 4\)"):
         Columns().fit(table).encode(table[:, :4])
@@ -217,8 +217,11 @@ def test_sparse_matrices_are_refused_with_advice():
 
 def test_features_are_recognised_or_asked_for():
     assert isinstance(as_features(None, [[1.0, 2.0], [3.0, 4.0]]), Columns)
+    assert isinstance(as_features(None, ["a text", "another"]), Words)
+    assert isinstance(as_features(None, pd.Series(["a text", "another"])), Words)
+    assert isinstance(as_features(None, pd.DataFrame({"a": [1, 2]})), Columns)
     with pytest.raises(BadFeatures, match=r"shape \(2,\)"):
-        as_features(None, ["a text", "another"])
+        as_features(None, [1.0, 2.0])
     with pytest.raises(BadFeatures, match="differ from row to row"):
         as_features(None, [[1.0], [1.0, 2.0]])
 
@@ -265,3 +268,61 @@ def test_kept_cells_are_untouched_and_shapes_stay(data, fill):
 
 def test_every_fill_is_tested_here():
     assert set(RANDOM) | {"constant"} == set(FILLS)
+
+
+def test_dates_of_any_year_and_unit_come_back_as_they_were():
+    days = pd.Series(["9999-12-31", "1500-06-01", "2020-01-01", None], dtype="datetime64[us]")
+    for unit in ("s", "ms", "us"):
+        frame = pd.DataFrame(
+            {"day": days.astype(f"datetime64[{unit}]"), "zone": days.astype(f"datetime64[{unit}]").dt.tz_localize("UTC")}
+        )
+        columns = Columns(fill="median").fit(frame)
+        pd.testing.assert_frame_equal(masked(columns, frame, np.ones((4, 2))), frame)
+        gone = masked(columns, frame, np.zeros((4, 2)))
+        assert (gone.dtypes == frame.dtypes).all()
+        assert gone["day"].iloc[0] == pd.Timestamp("2020-01-01")
+
+
+def test_kept_cells_are_the_very_cells():
+    cells = pd.Series([None, np.nan, True, 1, 1.0, "1", pd.NA], dtype=object)
+    large = pd.array([2**60 + k for k in range(6)] + [None], dtype="Int64")
+    frame = pd.DataFrame({"cells": cells, "large": large})
+    columns = Columns().fit(frame)
+    out = masked(columns, frame, np.ones((7, 2)))
+    assert [type(v) for v in out["cells"]] == [type(v) for v in cells]
+    assert out["large"].tolist()[:6] == [2**60 + k for k in range(6)]
+    assert out["large"].isna().tolist() == [False] * 6 + [True]
+
+
+def test_columns_that_read_the_same_are_refused():
+    with pytest.raises(BadFeatures, match="called '1' when written as text"):
+        Columns().fit(pd.DataFrame([[1, 2], [3, 4]], columns=[1, "1"]))
+    with pytest.raises(BadFeatures, match="called 'a'"):
+        Columns(column_names=["a", "a"]).fit(np.eye(2))
+
+
+def test_labels_that_are_no_strings_can_be_named_in_settings():
+    frame = pd.DataFrame(np.eye(4), columns=[0, 1, 2, 3])
+    columns = Columns(fill="constant", value={0: 5, 1: 5, 2: 5, 3: 5}, groups={"pair": [0, 1]}, kinds={3: "category"}).fit(frame)
+    assert columns.names == ("pair", "2", "3")
+
+
+def test_rows_of_a_service_are_read_as_the_types_they_were_learned_with(frame):
+    columns = Columns(fill="mean").fit(frame)
+    one = frame.iloc[[20]].astype(object)
+    torch.testing.assert_close(columns.encode(one).x, columns.encode(frame.iloc[[20]]).x, equal_nan=True)
+    nothing = pd.DataFrame([dict.fromkeys(frame.columns)])
+    assert masked(columns, nothing, np.zeros((1, frame.shape[1])))["text"].tolist() == [frame["text"].mode()[0]]
+
+
+def test_whole_numbers_after_a_fit_on_floats_are_floats(table):
+    columns = Columns(fill="mean").fit(table)
+    whole = np.zeros((3, 5), dtype=int)
+    assert masked(columns, whole, np.zeros((3, 5))).dtype == float
+    np.testing.assert_allclose(masked(columns, whole, np.zeros((3, 5)))[0], table.mean(0))
+
+
+def test_rows_of_numbers_and_strings_keep_both():
+    rows = [[1.5, "a"], [2.5, "b"], [3.5, "a"]]
+    out = masked(Columns(fill="mean").fit(rows), rows, np.ones((3, 2)))
+    assert out.tolist() == rows

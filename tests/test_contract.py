@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 import aimwise
-from aimwise.errors import BadBlackBox, BadFeatures, BadSetting, NotFitted, OutOfQueries, UnknownName
+from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted, OutOfQueries, UnknownName
 
 QUICK = {"aim": {"epochs": 3, "least_rows": 256, "masks_per_row": 4}}
 
@@ -156,7 +156,8 @@ def test_torch_modules_and_tensors(name):
 
 def test_a_forest_of_many_classes(name):
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 3)), rng.integers(0, 12, 200)
+    X = rng.normal(size=(200, 3))
+    y = np.argsort(np.argsort(X[:, 0])) * 12 // 200
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
     got = make(name).fit(model, X).explain(X[:4])
     assert got.weights.shape == (4, 3, 12)
@@ -205,3 +206,34 @@ def test_nothing_is_printed_when_it_is_not_a_terminal(name):
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout == out.stderr == ""
+
+
+def test_a_checkpoint_of_another_model_is_refused(linear, table, tmp_path):
+    quick = aimwise.AIM(**QUICK["aim"])
+    quick.fit(linear, table, folder=tmp_path)
+    with pytest.raises(BadFile, match="another model"):
+        quick.fit(lambda x: linear(x[:, ::-1]), table, folder=tmp_path)
+
+
+def test_known_answers_are_checked_too(fitted, table):
+    with pytest.raises(BadBlackBox, match="row 0 is not a row of probabilities"):
+        fitted.explain(table[:2], probs=[[np.nan, 1.0], [0.5, 0.5]])
+    assert len(fitted.explain(table[:2], probs=pd.DataFrame([[0.2, 0.8], [0.5, 0.5]]))) == 2
+
+
+def test_no_rows_can_be_checked(fitted, table):
+    assert fitted.explain(table[:0], check=4).check.agreement.shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"retries": -1}, BadSetting, "retries=-1, wanted a whole number of at least 0"),
+        ({"max_queries": 0}, BadSetting, "max_queries=0"),
+        ({"seed": 2**70}, BadSetting, "seed="),
+    ],
+)
+def test_bad_arguments_are_named_before_any_work(name, arguments, error, message, linear, table):
+    with pytest.raises(error, match=message):
+        make(name).fit(linear, table, **arguments)
+    assert linear.rows == []

@@ -182,3 +182,17 @@ def test_parts_that_do_not_fit_are_refused():
 def test_page_is_written(tmp_path):
     path = explanation().to_html(tmp_path / "why.html", truth=[1, 1])
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>") or "<html" in path.read_text(encoding="utf-8")
+
+
+def test_a_number_that_is_also_a_name_must_be_said_as_a_string():
+    e = Explanation(**(explanation().__dict__ | {"classes": ("1", "2")}))
+    with pytest.raises(UnknownName, match="Pass the name as a string"):
+        e[0].top(1, target=1)
+    assert e[0].top(1, target="1") == explanation()[0].top(1, target=0)
+    with pytest.raises(BadSetting, match="a class number for each of 2 rows"):
+        e.towards(torch.tensor([0]))
+
+
+def test_json_is_read_from_a_path_given_as_text(tmp_path):
+    explanation().to_json(str(tmp_path / "why.json"))
+    assert len(Explanation.from_json(str(tmp_path / "why.json"))) == 2

@@ -202,3 +202,29 @@ def test_another_model_than_at_fit_is_found_out(saved, table, tmp_path):
     back = aimwise.load(tmp_path / "copy", lambda x: np.full((len(x), 3), 1 / 3))
     with pytest.raises(BadBlackBox, match="has 3 classes, the explainer was fitted for 2"):
         back.explain(table)
+
+
+def test_other_classes_than_at_fit_are_found_out(table, tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    first = LogisticRegression().fit(table, np.where(table[:, 0] > 0, "yes", "no"))
+    other = LogisticRegression().fit(table, np.where(table[:, 0] > 0, "up", "down"))
+    path = aimwise.Random().fit(first, table).save(tmp_path / "x")
+    with pytest.raises(BadBlackBox, match="classes down, up, the explainer was fitted for no, yes"):
+        aimwise.load(path, other)
+    named = aimwise.Random().fit(first, table, class_names=["a", "b"]).save(tmp_path / "y")
+    assert aimwise.load(named, first).classes_ == ("a", "b")
+
+
+def test_what_a_torch_module_returns_is_remembered(tmp_path):
+    X = torch.randn(60, 2) * 5
+    path = aimwise.Random().fit(torch.nn.Identity(), X).save(tmp_path / "x")
+    back = aimwise.load(path, torch.nn.Identity())
+    torch.testing.assert_close(back.explain(torch.tensor([[0.9, 0.1]])).probs, torch.tensor([[0.9, 0.1]]).softmax(1))
+
+
+def test_tuples_are_refused_before_they_become_lists(tmp_path):
+    frame = pd.DataFrame({"pair": pd.Series([(1, 2), (3, 4)] * 5, dtype=object), "x": np.arange(10.0)})
+    explainer = aimwise.Random().fit(lambda x: np.tile([0.4, 0.6], (len(x), 1)), frame)
+    with pytest.raises(BadFile, match="of type tuple"):
+        explainer.save(tmp_path / "x")

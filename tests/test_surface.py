@@ -15,7 +15,7 @@ SOURCE = Path(aimwise.__file__).parent
 
 PUBLIC = {
     "AIM", "BlackBox", "Check", "Columns", "Explainer", "Explanation", "Features", "FunctionBox", "METHODS", "Random",
-    "SklearnBox", "TorchBox", "load",
+    "SklearnBox", "Tokens", "TorchBox", "Words", "load",
 }  # fmt: skip
 
 LAYERS = [

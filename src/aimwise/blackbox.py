@@ -22,6 +22,7 @@ class BlackBox(ABC):
     """A model to be explained: `probs(inputs) -> (n, C)`, checked row by row."""
 
     class_names: tuple[str, ...] | None = None
+    output: str = "probs"
     n_classes: int | None = None
 
     @abstractmethod
@@ -38,6 +39,8 @@ class BlackBox(ABC):
     def _check_classes(self, found: int) -> None:
         if self.n_classes is None:
             names = self.class_names
+            if names is not None and len(set(names)) < len(names):
+                raise BadBlackBox(f"Two classes have the same name ({', '.join(names)}). Give every class a name of its own.")
             if names is not None and len(names) != found:
                 raise BadBlackBox(
                     f"The black box returned {found} columns but has {len(names)} class names "
@@ -104,16 +107,18 @@ class TorchBox(BlackBox):
         self.class_names = tuple(map(str, class_names)) if class_names is not None else None
 
     def _answer(self, inputs: Any) -> Any:
-        place = next(self.module.parameters(), torch.empty(0))
-        x = inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.array(inputs))
+        place = next((t for t in (*self.module.parameters(), *self.module.buffers()) if t.is_floating_point()), torch.empty(0))
+        x = inputs if isinstance(inputs, Tensor) else as_tensor(inputs)
         x = x.to(place.device, place.dtype) if x.is_floating_point() else x.to(place.device)
-        training = self.module.training
-        self.module.eval()
+        training = [part for part in self.module.modules() if part.training]
+        for part in training:
+            part.training = False
         try:
             with torch.no_grad():
                 answer = as_matrix(self.module(x), len(x))
         finally:
-            self.module.train(training)
+            for part in training:
+                part.training = True
         self.output = settled(self.output, answer)
         return normalised(answer, self.output)
 
@@ -144,13 +149,19 @@ def as_blackbox(model: Any, *, class_names: Sequence[str] | None = None) -> Blac
     )
 
 
+def as_tensor(inputs: Any) -> Tensor:
+    """Arrays and frames of numbers for a torch module."""
+    values = np.array(inputs)
+    return torch.from_numpy(values.astype(np.float32) if values.dtype == object else values)
+
+
 def as_matrix(answer: Any, n: int) -> Float[Tensor, "B C"]:
     """What a model returned as a matrix with one row per input, or an error that says what came."""
     if isinstance(answer, Tensor):
         matrix = answer.detach()
     else:
         try:
-            matrix = torch.as_tensor(np.asarray(answer, dtype=np.float64))
+            matrix = torch.from_numpy(np.array(answer, dtype=np.float64))
         except (TypeError, ValueError) as e:
             raise BadBlackBox(
                 f"The black box returned {type(answer).__name__} that is not an array of numbers ({e}). "
@@ -183,8 +194,13 @@ def settled(output: str, answer: Tensor) -> str:
     """What the model returns, found out from its first answers if it was not said."""
     if output != "auto" or len(answer) == 0:
         return output
-    adds_up = bool(((answer.sum(1) - 1).abs() < SUM_TOLERANCE).all())
-    return "probs" if adds_up and bool((answer >= 0).all()) else "logits"
+    inside = bool(((answer >= 0) & (answer <= 1 + SUM_TOLERANCE)).all())
+    if inside and not bool(((answer.sum(1) - 1).abs() < SUM_TOLERANCE).all()):
+        raise BadBlackBox(
+            "The black box's first answers lie in [0, 1] but do not add up to 1: they may be logits or several yes-or-no "
+            "outputs. Say which: aimwise.TorchBox(module, output='logits'), or make each row a distribution over the classes."
+        )
+    return "probs" if inside else "logits"
 
 
 def check_rows(answer: Tensor) -> Tensor:

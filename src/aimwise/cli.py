@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from aimwise.errors import AimwiseError
 
     try:
-        return demo(options)
+        return int(options.run(options))
     except AimwiseError as e:
         sys.stderr.write(f"aimwise: {e}\n")
         return 1
@@ -25,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The commands and what they take."""
+    from aimwise.data.command import add as add_data
+
     top = argparse.ArgumentParser(prog="aimwise", description="Explain any black-box model in one pass, for every class.")
     commands = top.add_subparsers(dest="command", required=True)
     show = commands.add_parser(
@@ -36,6 +38,8 @@ def parser() -> argparse.ArgumentParser:
     )
     show.add_argument("--out", type=Path, default=Path("aimwise-demo.html"), help="where to write the page (%(default)s)")
     show.add_argument("--seed", type=int, default=0, help="seed of forests and explainers (%(default)s)")
+    show.set_defaults(run=demo)
+    add_data(commands)
     return top
 
 

@@ -86,7 +86,7 @@ def line(explainer: Explainer, explanation: Explanation, data: Dataset, seconds:
 def importances(model: Any, explanation: Explanation) -> torch.Tensor:
     """The forest's own importance of each column, the same for every row and class."""
     made = model[:-1].get_feature_names_out()
-    total = dict.fromkeys(explanation.names, 0.0)
+    total = dict.fromkeys(explanation.names or (), 0.0)
     for name, weight in zip(made, model[-1].feature_importances_, strict=True):
         bare = str(name).split("__", 1)[-1]
         owner = max((n for n in total if bare == n or bare.startswith(f"{n}_")), key=len)

@@ -38,15 +38,23 @@ class Explanation:
     probs: Float[Tensor, "B C"]
     base: Float[Tensor, " C"]
     present: Bool[Tensor, "B d"]
-    names: tuple[str, ...]
+    names: tuple[str, ...] | None
+    """What the features are called; None where each row has features of its own, which are called by their values."""
     values: np.ndarray
     classes: tuple[str, ...]
     method: str
     check: Check | None = None
+    spans: np.ndarray | None = None
+    """Where each feature stands in its input, (B, d, 2), if it has such a place."""
+    sources: tuple[str, ...] | None = None
+    """The inputs themselves where the places are places in a text."""
+    unexplained: np.ndarray | None = None
+    """How many features at the end of each input were too many to be explained, (B,)."""
 
     def __post_init__(self) -> None:
         rows, d, c = self.weights.shape
-        found = (tuple(self.probs.shape), tuple(self.present.shape), self.values.shape, len(self.names), len(self.classes))
+        names = d if self.names is None else len(self.names)
+        found = (tuple(self.probs.shape), tuple(self.present.shape), self.values.shape, names, len(self.classes))
         if found != ((rows, c), (rows, d), (rows, d), d, c):
             raise BadSetting(
                 f"Weights of shape {(rows, d, c)} do not fit probs {found[0]}, present {found[1]}, values {found[2]}, "
@@ -73,6 +81,9 @@ class Explanation:
             present=self.present[take],
             values=self.values[take.numpy()],
             check=check,
+            spans=None if self.spans is None else self.spans[take.numpy()],
+            sources=None if self.sources is None else tuple(self.sources[i] for i in take.tolist()),
+            unexplained=None if self.unexplained is None else self.unexplained[take.numpy()],
         )
 
     @property
@@ -85,11 +96,20 @@ class Explanation:
         if target is None:
             return self.prediction
         if isinstance(target, Tensor):
+            if target.shape != (len(self),) or not bool(((target >= 0) & (target < len(self.classes))).all()):
+                raise BadSetting(f"target has shape {tuple(target.shape)}, wanted a class number for each of {len(self)} rows.")
             return target.long()
         if isinstance(target, str):
             if target not in self.classes:
                 raise unknown("class", target, self.classes)
             return torch.full((len(self),), self.classes.index(target))
+        if str(target) in self.classes and self.classes.index(str(target)) != target:
+            raise UnknownName(
+                f"target={target} could mean the class named {str(target)!r} or class number {target}, "
+                f"which is {self.classes[target]!r}. Pass the name as a string."
+                if -len(self.classes) <= target < len(self.classes)
+                else f"There is no class number {target}. Pass target={str(target)!r} for the class of that name."
+            )
         if not -len(self.classes) <= int(target) < len(self.classes):
             raise UnknownName(
                 f"There is no class number {target}; the {len(self.classes)} classes count from 0: {', '.join(self.classes)}."
@@ -110,13 +130,15 @@ class Explanation:
         weights = weights.masked_fill(~self.present, -torch.inf)
         return weights.argsort(dim=1, descending=True, stable=True)
 
-    def top(self, k: int = 5, *, target: str | int | None = None, by: str = "weight") -> list[tuple[str, float]]:
+    def top(self, k: int = 5, *, target: str | int | None = None, by: str = "weight") -> list[tuple[Any, ...]]:
         """The k features of one row that speak most for a class, with their weights."""
         if len(self) != 1:
             raise BadSetting(f"top is about one row, this explanation has {len(self)}. Pick one: explanation[0].top({k}).")
         weights, order = self.towards(target)[0], self.order(target, by=by)[0]
         chosen = [int(i) for i in order[:k] if self.present[0, i]]
-        return [(self.names[i], float(weights[i])) for i in chosen]
+        named = self.values[0] if self.names is None else self.names
+        places = [] if self.spans is None else [self.spans[0, chosen].tolist()]
+        return [(named[i], float(weights[i]), *(tuple(p[j]) for p in places)) for j, i in enumerate(chosen)]
 
     def chosen(self, k: int, target: Target = None) -> Float[Tensor, "B d"]:
         """1 for the k features of each row that speak most for a class, else 0."""
@@ -130,7 +152,7 @@ class Explanation:
         return (self.base + torch.einsum("bdc,bmd->bmc", self.weights, z)).softmax(-1)
 
     def to_frame(self, *, top: int | None = None) -> Any:
-        """A tidy pandas table: row, feature, value, class, weight, rank; only the first ranks with `top`."""
+        """A tidy pandas table: row, feature, value (or start and end), class, weight, rank; only the first ranks with `top`."""
         pd = extra("pandas", "table")
         rows, d, c = self.weights.shape
         weights = self.weights.masked_fill(~self.present[:, :, None], -torch.inf)
@@ -139,11 +161,16 @@ class Explanation:
         if top is not None:
             kept = kept & (rank <= top)
         b, f, k = (i.numpy() for i in kept.nonzero(as_tuple=True))
+        if self.names is None:
+            about = {"feature": self.values[b, f]}
+        else:
+            about = {"feature": np.array(self.names, dtype=object)[f], "value": self.values[b, f]}
+        if self.spans is not None:
+            about |= {"start": self.spans[b, f, 0], "end": self.spans[b, f, 1]}
         return pd.DataFrame(
             {
                 "row": b,
-                "feature": np.array(self.names, dtype=object)[f],
-                "value": self.values[b, f],
+                **about,
                 "class": np.array(self.classes, dtype=object)[k],
                 "weight": self.weights.numpy()[b, f, k],
                 "rank": rank.numpy()[b, f, k],
@@ -156,13 +183,16 @@ class Explanation:
             "format": "aimwise-explanation",
             "version": FORMAT,
             "method": self.method,
-            "names": list(self.names),
+            "names": None if self.names is None else list(self.names),
             "classes": list(self.classes),
             "base": self.base.tolist(),
             "probs": self.probs.tolist(),
             "present": self.present.tolist(),
             "values": [[json_value(v) for v in row] for row in self.values.tolist()],
             "weights": self.weights.tolist(),
+            "spans": None if self.spans is None else self.spans.tolist(),
+            "sources": None if self.sources is None else list(self.sources),
+            "unexplained": None if self.unexplained is None else self.unexplained.tolist(),
             "check": None
             if self.check is None
             else {
@@ -180,10 +210,12 @@ class Explanation:
     def from_json(cls, text: str | Path) -> Explanation:
         """The record that `to_json` wrote, from its text or from a file's path."""
         try:
-            record = json.loads(text.read_text(encoding="utf-8") if isinstance(text, Path) else text)
+            path = Path(text) if isinstance(text, Path) or not text.lstrip().startswith(("{", "[")) else None
+            record = json.loads(path.read_text(encoding="utf-8") if path is not None else str(text))
             if record["format"] != "aimwise-explanation" or record["version"] != FORMAT:
                 raise BadFile(f"Got format {record['format']} version {record['version']}, wanted aimwise-explanation {FORMAT}.")
-            rows, d, c = len(record["probs"]), len(record["names"]), len(record["classes"])
+            rows, c, names = len(record["probs"]), len(record["classes"]), record["names"]
+            d = len(names) if names is not None else len(record["present"][0]) if rows else 1
             values = np.empty((rows, d), dtype=object)
             if [len(row) for row in record["values"]] != [d] * rows:
                 raise BadFile(f"The values are not a table of shape {(rows, d)}.")
@@ -194,7 +226,10 @@ class Explanation:
                 probs=torch.tensor(record["probs"], dtype=torch.float32).reshape(rows, c),
                 base=torch.tensor(record["base"], dtype=torch.float32),
                 present=torch.tensor(record["present"], dtype=torch.bool).reshape(rows, d),
-                names=tuple(record["names"]),
+                names=None if names is None else tuple(names),
+                spans=None if record["spans"] is None else np.array(record["spans"], dtype=np.int64).reshape(rows, d, 2),
+                sources=None if record["sources"] is None else tuple(map(str, record["sources"])),
+                unexplained=None if record["unexplained"] is None else np.array(record["unexplained"], dtype=np.int64),
                 values=values,
                 classes=tuple(record["classes"]),
                 method=record["method"],
@@ -214,6 +249,17 @@ class Explanation:
         write_text(path, text)
         return path
 
+    def show(self, *, target: str | int | None = None, k: int = 10) -> None:
+        """Print the first rows to the terminal: every probability, and the k strongest features for or against a class."""
+        from aimwise.render.terminal import show
+
+        show(self, target=target, k=k)
+
+    def _repr_html_(self) -> str:
+        from aimwise.render.notebook import inline
+
+        return inline(self)
+
     def __repr__(self) -> str:
         rows, d, c = self.weights.shape
         head = f"Explanation by {self.method}: {rows} row{'s' * (rows != 1)}, {d} features, {c} classes"
@@ -225,7 +271,7 @@ class Explanation:
         lines = [head]
         for i, row in enumerate(self[:5]):
             c = int(row.prediction[0])
-            best = ", ".join(f"{name} {weight:+.2f}" for name, weight in row.top(3))
+            best = ", ".join(f"{name} {weight:+.2f}" for name, weight, *_ in row.top(3))
             trust = f" [agreement {float(row.check.agreement[0]):.2f}]" if row.check is not None else ""
             lines.append(f"  {i}: {self.classes[c]} ({float(row.probs[0, c]):.2f}): {best}{trust}")
         if rows > 5:

@@ -65,7 +65,8 @@ class Masked:
         """Probabilities for M masks of every row."""
         rows, masks, d = z.shape
         repeated = batch.pick(torch.arange(rows).repeat_interleave(masks))
-        return self(repeated, z.reshape(rows * masks, d), rng).reshape(rows, masks, -1)
+        answer = self(repeated, z.reshape(rows * masks, d), rng)
+        return answer.reshape(rows, masks, answer.shape[1])
 
     def whole(self, batch: Batch) -> Float[Tensor, "B C"]:
         """Probabilities of the inputs as they are."""
@@ -109,13 +110,19 @@ class Masked:
                 if attempt == self.retries:
                     tries = f" in {attempt + 1} tries" if attempt else ""
                     raise BadBlackBox(
-                        f"The black box raised {type(e).__name__} on {n} inputs{tries}: {e}. Check that it takes inputs "
-                        "of this form; if it fails only now and then, pass retries=3."
+                        f"The black box raised {type(e).__name__} on {n} inputs{tries}: {e}. Check that it takes "
+                        f"{described(inputs)}; if it fails only now and then, pass retries=3."
                     ) from e
                 time.sleep(min(0.1 * 2**attempt, 5.0))
             finally:
                 self.meter.seconds += time.perf_counter() - started
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def described(inputs: Any) -> str:
+    """What was handed to the black box, in a few words."""
+    kind, shape, dtype = type(inputs).__name__, getattr(inputs, "shape", (len(inputs),)), getattr(inputs, "dtype", None)
+    return f"a {kind} of shape {tuple(shape)}" + (f" and dtype {dtype}" if dtype is not None else "")
 
 
 def chunks(n: int, size: int) -> Iterator[int]:

@@ -9,11 +9,22 @@ PATIENCE = 2.0
 
 
 def bar(total: int, what: str, *, unit: str = "row", start: int = 0) -> Any:
-    """A bar with rate and time left; use it as a context manager and call `update`."""
+    """A bar with rate and time left; use it as a context manager and call `update`; bytes ("B") are shown as kB and MB."""
+    scale = unit == "B"
     if "ipykernel" in sys.modules:
         from tqdm.auto import tqdm
 
-        return tqdm(total=total, desc=what, unit=unit, initial=start, delay=PATIENCE, leave=False)
+        return tqdm(total=total, desc=what, unit=unit, unit_scale=scale, initial=start, delay=PATIENCE, leave=False)
     from tqdm import tqdm as plain
 
-    return plain(total=total, desc=what, unit=unit, initial=start, delay=PATIENCE, leave=False, disable=None, dynamic_ncols=True)
+    return plain(
+        total=total,
+        desc=what,
+        unit=unit,
+        unit_scale=scale,
+        initial=start,
+        delay=PATIENCE,
+        leave=False,
+        disable=None,
+        dynamic_ncols=True,
+    )

@@ -19,6 +19,7 @@ from aimwise.files import load_tensors, save_tensors, write_whole
 from aimwise.progress import bar
 
 CHECKPOINT = "training.safetensors"
+SAME_ANSWERS = 1e-3  # a model asked again may differ by rounding
 WHY = {"interrupted": "interrupted", "queries": "out of queries"}
 log = logging.getLogger("aimwise")
 Numbers = dict[str, float]
@@ -76,13 +77,14 @@ class _State:
     rng: torch.Generator
     run: Run
     best: dict[str, Tensor]
+    answers: Tensor
 
     def save(self, path: Path, fingerprint: str) -> None:
         tensors = {f"net.{k}": v for k, v in self.nets.state_dict().items()}
         if self.judged is not self.nets:
             tensors |= {f"judged.{k}": v for k, v in self.judged.state_dict().items()}
         tensors |= {f"best.{k}": v for k, v in self.best.items()}
-        tensors |= {"rng.own": self.rng.get_state(), "rng.torch": torch.get_rng_state()}
+        tensors |= {"rng.own": self.rng.get_state(), "rng.torch": torch.get_rng_state(), "answers": self.answers}
         if torch.cuda.is_available():
             tensors["rng.cuda"] = torch.cuda.get_rng_state()
         for i, slot in self.optimizer.state_dict()["state"].items():
@@ -102,6 +104,9 @@ class _State:
                 f"{path} belongs to a fit with other settings, data, features or seed. "
                 "Choose another folder, or remove it to start afresh."
             )
+        known = tensors["answers"]
+        if known.shape != self.answers.shape or not torch.allclose(known, self.answers.cpu(), atol=SAME_ANSWERS):
+            raise BadFile(f"{path} belongs to a fit of another model. Choose another folder, or remove it to start afresh.")
         self.nets.load_state_dict(taken(tensors, "net."))
         self.judged.load_state_dict(taken(tensors, "judged." if self.judged is not self.nets else "net."))
         self.best = taken(tensors, "best.")
@@ -133,12 +138,13 @@ def train(
     *,
     folder: Path | None = None,
     fingerprint: str = "",
+    answers: Tensor | None = None,
 ) -> Run:
     """Step down each loss that `losses(an epoch's row numbers)` yields; keep the epoch of the highest agreement in `score`."""
     plan.check()
     optimizer = torch.optim.AdamW(nets.parameters(), lr=plan.lr, weight_decay=plan.weight_decay)
     judged = copy.deepcopy(nets) if plan.average else nets
-    state = _State(nets, judged, optimizer, rng, Run(), {})
+    state = _State(nets, judged, optimizer, rng, Run(), {}, torch.zeros(0) if answers is None else answers)
     run, file = state.run, (folder / CHECKPOINT if folder else None)
     if file is not None and file.exists():
         state.load(file, fingerprint)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from aimwise.data import tables
+from aimwise.data import tables, texts
 from aimwise.data.base import Dataset as Dataset
 from aimwise.data.base import Split as Split
 from aimwise.errors import unknown
@@ -16,6 +17,11 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
     "breast_cancer": tables.breast_cancer,
     "wine": tables.wine,
     "planted": tables.planted,
+    "imdb": texts.imdb,
+    "ag_news": texts.ag_news,
+    "hatexplain": texts.hatexplain,
+    "hatexplain3": partial(texts.hatexplain, classes=3),
+    "sst2": texts.sst2,
 }
 
 

@@ -21,10 +21,11 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set in two parts, the names of its classes, and a note on the choices made in loading it."""
+    """A data set in two parts or three, the names of its classes, and a note on the choices made in loading it."""
 
     name: str
     train: Split
     test: Split
     classes: tuple[str, ...]
     note: str
+    dev: Split | None = None

@@ -32,18 +32,26 @@ def given() -> Path | None:
     return folder
 
 
-def find(dataset: str, file: str, digest: str) -> Path:
+def places(dataset: str, file: str) -> list[Path]:
+    """Where a data set's file may lie, AIMWISE_DATA before the cache."""
+    return [folder / dataset / file for folder in (given(), cache()) if folder is not None]
+
+
+def locate(dataset: str, file: str) -> Path | None:
+    """Where a data set's file lies, if it does."""
+    return next((place for place in places(dataset, file) if place.is_file()), None)
+
+
+def find(dataset: str, file: str, digest: str, *, hint: str = "") -> Path:
     """The path of a data set's file with this sha256, from AIMWISE_DATA or else the cache."""
-    first = given()
-    places = [folder / dataset / file for folder in (first, cache()) if folder is not None]
-    for place in places:
-        if place.is_file():
-            return checked(place, digest)
-    unset = "" if first else f" ({VARIABLE} is not set)"
+    place = locate(dataset, file)
+    if place is not None:
+        return checked(place, digest)
+    unset = "" if given() else f" ({VARIABLE} is not set)"
     raise MissingData(
-        f"The data set {dataset!r} is not on this machine; looked for {' and '.join(map(str, places))}{unset}. "
+        f"The data set {dataset!r} is not on this machine; looked for {' and '.join(map(str, places(dataset, file)))}{unset}. "
         f"Put the file {file!r} with sha256 {digest} at {cache() / dataset / file}, or set {VARIABLE} to a folder of data sets "
-        f"that holds {dataset}/{file}."
+        f"that holds {dataset}/{file}.{hint}"
     )
 
 

@@ -7,15 +7,8 @@ from typing import Any
 import numpy as np
 
 from aimwise.data.base import Dataset, Split
-from aimwise.data.store import find
-from aimwise.errors import BadSetting, extra, unknown
-
-ADULT = "28aa35b812a76e6c26700a83bd0582dd629c3e437280124c818ebaa5b596bd13"
-ADMISSION = {
-    "admission_predict_v1_1.parquet": "a02a4339bad8aedf0cd311f9c5239853354958eb9890312f45c8f67fd97394f7",  # 500 rows
-    "admission_predict.parquet": "b9fb7346478534f0241e73602957f3993af9f9ee588633b57203e2cfdf5cc710",  # the first 400 of them
-}
-CALIFORNIA_HOUSING = "0e41226fec76b8f3e8b23fb3269e9f30bf8239472bfd090d16fa03dacba4406d"
+from aimwise.data.catalog import read
+from aimwise.errors import BadSetting, extra
 
 PLANTED = ("hours", "education", "married")
 EDUCATION = ("primary", "secondary", "bachelor", "master", "doctorate")
@@ -25,7 +18,7 @@ CITIES = ("Cork", "Dover", "Essen", "Gent", "Lyon", "Malmo", "Porto", "Turin")
 
 def adult() -> Dataset:
     """Census income above 50,000 dollars a year, 12 columns (Becker and Kohavi, 1996)."""
-    frame = read_parquet("adult", "adult.parquet", ADULT)
+    frame = read("adult", "adult.parquet")
     classes = ("<=50K", ">50K")
     labels = (frame["income"] == classes[1]).to_numpy(dtype=np.int64)
     train = (frame["split"] == "train").to_numpy(dtype=bool)
@@ -39,9 +32,7 @@ def adult() -> Dataset:
 
 def admission(*, threshold: float = 0.72, file: str = "admission_predict_v1_1.parquet") -> Dataset:
     """Graduate admission at or above a stated chance, 7 columns (Acharya and others, 2019)."""
-    if file not in ADMISSION:
-        raise unknown("file of admission", file, ADMISSION)
-    frame = read_parquet("admission", file, ADMISSION[file]).rename(columns=str.strip)
+    frame = read("admission", file).rename(columns=str.strip)
     inputs = frame.drop(columns=["Serial No.", "Chance of Admit"])
     note = (
         f"The {len(frame)} rows of {file} without the serial number; admitted is a chance of at least {threshold:g} "
@@ -52,7 +43,7 @@ def admission(*, threshold: float = 0.72, file: str = "admission_predict_v1_1.pa
 
 def california_housing(*, threshold: float = 179_700.0) -> Dataset:
     """Median house value of a block group at or above a price in dollars, 9 columns (Pace and Barry, 1997)."""
-    frame = read_parquet("california_housing", "california_housing.parquet", CALIFORNIA_HOUSING)
+    frame = read("california_housing", "california_housing.parquet")
     inputs = frame.drop(columns="median_house_value")
     note = (
         f"Geron's version, missing total_bedrooms left as NaN; above is a median house value of at least {threshold:g} "
@@ -112,13 +103,6 @@ def planted_rule(frame: Any) -> np.ndarray:
     education = frame["education"].cat.codes.to_numpy(dtype=np.float64) - 2
     married = np.where(frame["married"].to_numpy(dtype=bool), 1.0, -1.0)
     return np.asarray(1 / (1 + np.exp(-(2.0 * hours + 1.2 * education + 1.5 * married))))
-
-
-def read_parquet(dataset: str, file: str, digest: str) -> Any:
-    """A data set's parquet file as a DataFrame."""
-    pd = extra("pandas", "table")
-    extra("pyarrow", "table")
-    return pd.read_parquet(find(dataset, file, digest), engine="pyarrow")
 
 
 def rows_of(inputs: Any, labels: np.ndarray, rows: np.ndarray) -> Split:

@@ -32,6 +32,7 @@ SAMPLERS: dict[str, Sampler] = {
 }
 TARGETS: dict[str, Callable[[Tensor], Tensor]] = {"soft": lambda probs: probs, "hard": losses.hardened}
 LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_released}
+ANSWERS_KEPT = 256  # of the black box, to know it again when a fit goes on
 NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
 
 
@@ -147,12 +148,14 @@ class AIM(Explainer):
 
         def score(nets: nn.ModuleDict) -> dict[str, float]:
             with torch.no_grad():
-                W = nets["explainer"](judge.batch.x, judge.probs)  # (B, d, C)
+                W = nets["explainer"](judge.batch.x, judge.probs) * judge.batch.present[..., None]  # (B, d, C)
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
             return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
 
         fingerprint = self._fingerprint(box, data, seed) if folder else ""
-        run = train(nets, epoch, score, rows, self._plan(), rng, folder=folder, fingerprint=fingerprint)
+        run = train(
+            nets, epoch, score, rows, self._plan(), rng, folder=folder, fingerprint=fingerprint, answers=probs[:ANSWERS_KEPT]
+        )
         judge.refuse_collapse(run)
         self.nets_, self.history_, self.best_epoch_, self.stopped_ = nets, run.history, run.best, run.stopped
 
@@ -170,18 +173,22 @@ class AIM(Explainer):
         entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
         steps_ahead = max(1, box.rows_per_call // (self.batch_size * self.masks_per_row))
         for ahead in torch.split(order, self.batch_size * steps_ahead):
-            block, known = data.pick(ahead), probs[ahead.to(probs.device)]
+            ahead = ahead[data.present[ahead.to(probs.device)].sum(1).argsort(stable=True).cpu()]  # like sizes go together
+            block, known = box.features.trim(data.pick(ahead)), probs[ahead.to(probs.device)]
             if asked is None:
                 masks = sampling.uniform_masks(block.present, self.masks_per_row, rng)  # (A, M, d)
                 answers = box.each(block, masks, rng)  # (A, M, C)
             else:
                 masks, answers = asked.draw(ahead, self.masks_per_row, rng)
+                masks = masks[..., : block.present.shape[1]]
             whole = block.present[:, None].to(masks.dtype)  # (A, 1, d), whose answer is known already
             masks, answers = torch.cat([masks, whole], 1), torch.cat([answers, known[:, None]], 1)
-            parts = (torch.split(t, self.batch_size) for t in (block.x, known, masks, answers))
-            for x, p, z, said in zip(*parts, strict=True):
-                W = nets["explainer"](x, p)  # (B, d, C)
-                yield entropy(target(said), losses.additive(W, z, self.base_)) + self.beta * norm(W)
+            steps = torch.split(torch.arange(len(ahead)), self.batch_size)
+            for i in torch.randperm(len(steps), generator=rng).tolist():
+                batch, here = box.features.trim(block.pick(steps[i])), steps[i].to(probs.device)
+                W = nets["explainer"](batch.x, known[here])  # (B, d, C)
+                scores = losses.additive(W, masks[here, :, : W.shape[1]], self.base_)  # (B, M + 1, C)
+                yield entropy(target(answers[here]), scores) + self.beta * norm(W * batch.present[..., None])
 
     def _from_selected_masks(
         self, nets: nn.ModuleDict, box: Masked, data: Batch, probs: Tensor, order: Tensor, rng: torch.Generator
@@ -190,7 +197,7 @@ class AIM(Explainer):
         entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
         M, soft = self.masks_per_row, box.features.soft.to(probs.device)
         for index in torch.split(order, self.batch_size):
-            batch, p = data.pick(index), probs[index.to(probs.device)]
+            batch, p = box.features.trim(data.pick(index)), probs[index.to(probs.device)]
             W, pi = nets["explainer"](batch.x, p), nets["selector"](batch.x)  # (B, d, C), (B, d)
             z = SAMPLERS[self.masks](pi[:, None].expand(-1, M, -1), self.tau, rng)  # (B, M, d)
             z = sampling.snap_where(z, soft) * batch.present[:, None]
@@ -201,7 +208,7 @@ class AIM(Explainer):
             guess = nets["approximator"](batch.x.repeat_interleave(M, 0), gate)  # (B * M, C)
             second = entropy(target(p).repeat_interleave(M, 0), guess)
             pull = self.exploration * losses.decidedness(pi[batch.present])
-            yield first + self.alpha * second + self.beta * norm(W) + pull
+            yield first + self.alpha * second + self.beta * norm(W * batch.present[..., None]) + pull
 
     @torch.no_grad()
     def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:

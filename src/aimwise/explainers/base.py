@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from aimwise.batch import Batch
-from aimwise.blackbox import BlackBox, as_blackbox
-from aimwise.errors import BadBlackBox, BadFeatures, BadSetting, NotFitted
+from aimwise.blackbox import BlackBox, as_blackbox, as_matrix, check_rows
+from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted
 from aimwise.explanation import Check, Explanation
 from aimwise.features import as_features
 from aimwise.features.base import Features
@@ -80,8 +80,7 @@ class Explainer(ABC):
         """
         started = time.perf_counter()
         self.__dict__.pop("box_", None)
-        if len(inputs) < 2:
-            raise BadFeatures(f"Got {len(inputs)} inputs to learn from, wanted at least 2.")
+        check_fit(inputs, seed=seed, folder=folder, max_queries=max_queries, retries=retries)
         learned = as_features(features, inputs)
         place = resolve_device(self.device)
         box = Masked(as_blackbox(model, class_names=class_names), learned, retries=retries, meter=Meter(most=max_queries))
@@ -89,7 +88,7 @@ class Explainer(ABC):
         with seeded(seed, place):
             probs = box.whole(data)
             self.base_ = empty_log_odds(box, data, seed).to(place)
-            self.classes_, self.seed_ = box.classes(), seed
+            self.classes_, self.named_, self.seed_ = box.classes(), class_names is not None, seed
             self._fit(box, data, probs, seed, Path(folder) if folder is not None else None)
         self.queries_, self.fit_seconds_ = box.meter.queries, time.perf_counter() - started
         box.meter.most = None  # the limit was for this fit
@@ -103,27 +102,34 @@ class Explainer(ABC):
         check: ask the model about so many masks of each row and record how far weights and model agree on them; a
         random fill is averaged over several draws for each mask.
         """
+        if isinstance(check, bool) or not isinstance(check, int) or check < 0:
+            raise BadSetting(f"check={check!r}, wanted how many masks to ask about for each row: a whole number, 0 for none.")
         box, features = self._fitted(), self._fitted().features
-        data = features.encode(inputs)
+        data = features.encode(inputs).to(torch.device("cpu"))
         known = self._known_probs(probs, len(data))
-        parts: list[tuple[Tensor, Tensor]] = []
+        weights = torch.zeros(*data.present.shape, len(self.classes_))  # (N, d, C)
+        probs_ = torch.zeros(len(data), len(self.classes_))
+        by_size = data.present.sum(1).argsort(stable=True)  # inputs of like size go together
         with bar(len(data), "explain") as shown, torch.no_grad():
-            for start in chunks(len(data), EXPLAIN_ROWS):
-                batch = data.cut(start, start + EXPLAIN_ROWS).to(self.base_.device)
-                p = box.whole(batch) if known is None else known[start : start + EXPLAIN_ROWS].to(self.base_.device)
+            for rows in torch.split(by_size, EXPLAIN_ROWS):
+                batch = features.trim(data.pick(rows)).to(self.base_.device)
+                p = box.whole(batch) if known is None else known[rows].to(self.base_.device)
                 self._same_classes(box.blackbox)
                 W = self._weigh(box, batch, p) * batch.present[..., None]  # (B, d, C)
-                parts.append((W.cpu(), p.cpu()))
+                weights[rows, : W.shape[1]], probs_[rows] = W.cpu(), p.cpu()
                 shown.update(len(batch))
         explanation = Explanation(
-            weights=torch.cat([W for W, _ in parts]),
-            probs=torch.cat([p for _, p in parts]),
+            weights=weights,
+            probs=probs_,
             base=self.base_.cpu(),
             present=data.present,
             names=features.names,
             values=features.values(data),
             classes=self.classes_,
             method=self.method,
+            spans=features.spans(data),
+            sources=features.sources(data),
+            unexplained=features.unexplained(data),
         )
         return replace(explanation, check=self._checked(data, explanation, check)) if check > 0 else explanation
 
@@ -146,10 +152,10 @@ class Explainer(ABC):
     def _known_probs(self, probs: Any, n: int) -> Tensor | None:
         if probs is None:
             return None
-        found = torch.as_tensor(probs, dtype=torch.float32)
+        found = as_matrix(probs, len(probs)).cpu()
         if tuple(found.shape) != (n, len(self.classes_)):
             raise BadSetting(f"probs has shape {tuple(found.shape)}, wanted {(n, len(self.classes_))}: one row per input.")
-        return found
+        return check_rows(found)
 
     def _same_classes(self, blackbox: BlackBox) -> None:
         if blackbox.n_classes is not None and blackbox.n_classes != len(self.classes_):
@@ -199,10 +205,30 @@ def resolve_device(device: str) -> torch.device:
     """A device by name; "auto" is the GPU where there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise BadSetting(f"device={device!r}, but torch sees no GPU here. Use device='auto' or 'cpu'.")
     try:
         return torch.device(device)
     except RuntimeError as e:
         raise BadSetting(f"device={device!r} is not a device ({e}). Use 'auto', 'cpu' or 'cuda'.") from e
+
+
+def available_device(device: str) -> torch.device:
+    """The device an explainer was fitted on, or the one there is: what was learned on a GPU is explained anywhere."""
+    return resolve_device("auto" if device.startswith("cuda") else device)
+
+
+def check_fit(inputs: Any, *, seed: int, folder: str | Path | None, max_queries: int | None, retries: int) -> None:
+    """Refuse what cannot be fitted with, before any work."""
+    if not isinstance(inputs, Sized):
+        raise BadFeatures(f"Got {type(inputs).__name__} for inputs, wanted a table or a list: fit(model, inputs).")
+    if len(inputs) < 2:
+        raise BadFeatures(f"Got {len(inputs)} inputs to learn from, wanted at least 2.")
+    for name, value, least in (("retries", retries, 0), ("max_queries", max_queries, 1), ("seed", seed, -(2**63))):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63):
+            raise BadSetting(f"{name}={value!r}, wanted a whole number{f' of at least {least}' if least >= 0 else ''}.")
+    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+        raise BadFile(f"folder={str(folder)!r} is a file, wanted a folder for checkpoints.")
 
 
 def empty_log_odds(box: Masked, data: Batch, seed: int) -> Float[Tensor, " C"]:

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from aimwise.blackbox import as_blackbox
-from aimwise.errors import AimwiseError, BadFile
+from aimwise.errors import AimwiseError, BadBlackBox, BadFile
 from aimwise.explainers import METHODS
-from aimwise.explainers.base import Explainer, resolve_device
+from aimwise.explainers.base import Explainer, available_device
 from aimwise.features import FEATURES
 from aimwise.files import load_tensors, read_json, save_tensors, sha256, write_folder, write_json
 from aimwise.masked import Masked
@@ -36,6 +36,8 @@ def save(explainer: Explainer, path: Path) -> Path:
         "method": explainer.method,
         "settings": explainer.get_params(),
         "classes": list(explainer.classes_),
+        "named_by_user": explainer.named_,
+        "output": explainer.box_.blackbox.output,
         "seed": explainer.seed_,
         "queries": explainer.queries_,
         "fit_seconds": explainer.fit_seconds_,
@@ -46,6 +48,7 @@ def save(explainer: Explainer, path: Path) -> Path:
     def write(folder: Path) -> None:
         save_tensors(folder / WEIGHTS, tensors)
         try:
+            refuse_other_than_json(config)
             write_json(folder / CONFIG, config | {"sha256": sha256(folder / WEIGHTS)})
         except (TypeError, ValueError) as e:
             raise BadFile(
@@ -55,6 +58,18 @@ def save(explainer: Explainer, path: Path) -> Path:
 
     write_folder(path, write, CONFIG)
     return path
+
+
+def refuse_other_than_json(value: Any) -> None:
+    """Raise for values that would not come back from JSON as they were, tuples included."""
+    if isinstance(value, dict):
+        for part in value.values():
+            refuse_other_than_json(part)
+    elif isinstance(value, list):
+        for part in value:
+            refuse_other_than_json(part)
+    elif not isinstance(value, str | int | float | bool | None):
+        raise TypeError(f"got {value!r} of type {type(value).__name__}")
 
 
 def load(path: str | Path, model: Any) -> Explainer:
@@ -72,6 +87,8 @@ def load(path: str | Path, model: Any) -> Explainer:
     box = as_blackbox(model)
     try:
         return rebuilt(config, tensors, box)
+    except BadBlackBox:
+        raise
     except AimwiseError as e:
         raise BadFile(f"{folder} is damaged: {e}") from e
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError, AttributeError) as e:
@@ -97,12 +114,20 @@ def rebuilt(config: Mapping[str, Any], tensors: Mapping[str, Tensor], blackbox: 
     explainer = METHODS[config["method"]](**config["settings"])
     kept = config["features"]
     features = FEATURES[kept["kind"]].restore(kept, taken(tensors, "features."))
+    blackbox.output = config["output"] if blackbox.output == "auto" else blackbox.output
     box = Masked(blackbox, features)
-    explainer.base_ = tensors["base"].to(resolve_device(explainer.device))
+    explainer.base_ = tensors["base"].to(available_device(explainer.device))
+    explainer.named_ = bool(config["named_by_user"])
     explainer.classes_, explainer.seed_ = tuple(map(str, config["classes"])), int(config["seed"])
     explainer.queries_, explainer.fit_seconds_ = int(config["queries"]), float(config["fit_seconds"])
     if explainer.base_.shape != torch.Size([len(explainer.classes_)]):
         raise BadFile(f"{len(explainer.classes_)} classes but a base of shape {tuple(explainer.base_.shape)}.")
+    own = blackbox.class_names
+    if own is not None and own != explainer.classes_ and not explainer.named_:
+        raise BadBlackBox(
+            f"The black box has the classes {', '.join(own)}, the explainer was fitted for {', '.join(explainer.classes_)}. "
+            "Hand over the model it was fitted on."
+        )
     explainer._restore(box, config["learned"], taken(tensors, "method."))
     explainer.box_ = box
     return explainer

@@ -1,4 +1,4 @@
-"""What a feature is: columns of tables, and later words, patches and segments."""
+"""What a feature is: columns of tables, words of texts."""
 
 from __future__ import annotations
 
@@ -9,21 +9,33 @@ import numpy as np
 from aimwise.errors import BadFeatures
 from aimwise.features.base import Features as Features
 from aimwise.features.columns import Columns as Columns
+from aimwise.features.tokens import Tokens as Tokens
+from aimwise.features.words import Words as Words
 
-FEATURES: dict[str, type[Features]] = {"columns": Columns}
+FEATURES: dict[str, type[Features]] = {"columns": Columns, "tokens": Tokens, "words": Words}
 
 
 def as_features(features: Features | None, inputs: Any) -> Features:
     """The features given, learned from the inputs if they are not yet; without any, the kind that suits the inputs."""
     if features is None:
-        try:
-            shape: tuple[int, ...] | str = tuple(np.shape(inputs))
-        except ValueError:
-            shape = "that differ from row to row"
-        if len(shape) != 2:
+        features = Words() if are_texts(inputs) else Columns()
+        if isinstance(features, Columns) and len(shape := table_shape(inputs)) != 2:
             raise BadFeatures(
-                f"Cannot tell what the features of inputs of shape {shape} are: only tables (n, columns) are "
-                "recognised. Pass a DataFrame, a 2-D array or tensor, or features=..."
+                f"Cannot tell what the features of inputs of shape {shape} are: tables (n, columns) and lists of texts are "
+                "recognised. Pass a DataFrame, a 2-D array or tensor, a list of strings, or features=..."
             )
-        features = Columns()
     return features if features.fitted else features.fit(inputs)
+
+
+def are_texts(inputs: Any) -> bool:
+    """Whether the inputs are a sequence of strings."""
+    shape = getattr(inputs, "shape", (len(inputs),))  # of arrays, frames and series
+    return len(shape) == 1 and shape[0] > 0 and isinstance(next(iter(inputs)), str)
+
+
+def table_shape(inputs: Any) -> tuple[int, ...] | str:
+    """The shape of the inputs as an array."""
+    try:
+        return tuple(np.shape(inputs))
+    except ValueError:
+        return "that differ from row to row"

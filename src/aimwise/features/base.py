@@ -36,13 +36,13 @@ class Features(ABC):
 
     @property
     @abstractmethod
-    def names(self) -> tuple[str, ...]:
-        """The features' names, in order."""
+    def names(self) -> tuple[str, ...] | None:
+        """The features' names, in order; None if every input has features of its own, named by their values."""
 
     @property
     @abstractmethod
-    def soft(self) -> Bool[Tensor, " d"]:
-        """Which features may be kept by a share between 0 and 1; the others are kept whole or not at all."""
+    def soft(self) -> Bool[Tensor, "*d"]:
+        """Which features may be kept by a share between 0 and 1, or whether all may; the others are kept whole or not at all."""
 
     @property
     @abstractmethod
@@ -61,6 +61,22 @@ class Features(ABC):
     @abstractmethod
     def encode(self, inputs: Any) -> Batch:
         """Inputs as tensors for the networks, with the raw inputs beside them."""
+
+    def trim(self, batch: Batch) -> Batch:
+        """The batch without positions that none of its inputs has."""
+        return batch
+
+    def spans(self, batch: Batch) -> np.ndarray | None:
+        """Where each feature stands in its input, (B, d, 2), if features have such places."""
+        return None
+
+    def sources(self, batch: Batch) -> tuple[str, ...] | None:
+        """The inputs themselves, if features are places in a text."""
+        return None
+
+    def unexplained(self, batch: Batch) -> np.ndarray | None:
+        """How many features at the end of each input are too many to be explained, (B,), if there can be such."""
+        return None
 
     @abstractmethod
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:

@@ -17,7 +17,7 @@ from aimwise.errors import BadFeatures, BadSetting, unknown
 from aimwise.features.base import Features
 from aimwise.features.facts import TableFacts, learn_facts, scaled
 from aimwise.features.fills import FILLS
-from aimwise.features.tables import Table, read_table
+from aimwise.features.tables import ArrayTable, Column, Table, is_dataframe, read_table
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Columns(Features):
 
     fill: str = "background"
     value: Any = None
-    groups: Mapping[str, Sequence[str]] | None = None
-    kinds: Mapping[str, str] | None = None
+    groups: Mapping[str, Sequence[Any]] | None = None
+    kinds: Mapping[Any, str] | None = None
     column_names: Sequence[str] | None = None
     background: int = 1000
     facts_: TableFacts = field(init=False, repr=False)
@@ -115,18 +115,25 @@ class Columns(Features):
 
     def _matching(self, inputs: Any) -> Table:
         names, framed = [c.name for c in self.facts_.columns], self.facts_.framed
-        is_frame = type(inputs).__module__.startswith("pandas") and type(inputs).__name__ == "DataFrame"
+        is_frame = is_dataframe(inputs)
         if is_frame != framed:
             made, got = ("a DataFrame", "an array") if framed else ("an array", "a DataFrame")
             raise BadFeatures(f"The explainer was fitted on {made}, got {got}. Pass the table in the form used for fit.")
         if is_frame:
-            return read_table(in_order(inputs, names))
+            return read_table(as_learned(in_order(inputs, names), self.facts_.columns))
         shape = tuple(np.shape(inputs))
         if len(shape) != 2 or shape[1] != len(names):
             raise BadFeatures(
                 f"Columns expects a table of shape (n, {len(names)}), got {shape}. Pass the columns that were used for fit."
             )
-        return read_table(inputs, names)
+        table = read_table(inputs, names)
+        if (
+            isinstance(table, ArrayTable)
+            and table.values.dtype.kind in "biu"
+            and self.facts_.columns[0].dtype.startswith("float")
+        ):
+            return ArrayTable(table.values.astype(self.facts_.columns[0].dtype), table.names)
+        return table
 
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
         keep = torch.where(self.soft.to(z.device), z.detach(), (z > 0.5).to(z.dtype))  # (B, d)
@@ -153,7 +160,8 @@ class Columns(Features):
 
     def config(self) -> dict[str, Any]:
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        settings["groups"] = {k: list(v) for k, v in self.groups.items()} if self.groups is not None else None
+        settings["groups"] = {k: list(map(str, v)) for k, v in self.groups.items()} if self.groups is not None else None
+        settings["kinds"] = {str(k): v for k, v in self.kinds.items()} if self.kinds is not None else None
         settings["column_names"] = list(self.column_names) if self.column_names is not None else None
         return {"settings": settings, "facts": self.facts_.config()}
 
@@ -172,6 +180,20 @@ def rows_of(batch: Batch) -> Table:
     """The raw table of a batch that `encode` made."""
     assert isinstance(batch.raw, Table)
     return batch.raw
+
+
+def as_learned(frame: Any, columns: Sequence[Column]) -> Any:
+    """A DataFrame whose columns have the types they were learned with, as far as their cells allow."""
+    frame = frame.copy(deep=False)
+    for j, (column, dtype) in enumerate(zip(columns, frame.dtypes, strict=True)):
+        if str(dtype) != column.dtype and "category" not in (str(dtype), column.dtype):
+            series = frame.iloc[:, j]
+            no_place_for_missing = column.dtype.startswith(("int", "uint", "bool")) and series.isna().any()
+            try:
+                frame.isetitem(j, series.astype("float64" if no_place_for_missing else column.dtype))
+            except (TypeError, ValueError):
+                continue  # read as it is, or named where it cannot be
+    return frame
 
 
 def in_order(frame: Any, names: Sequence[str]) -> Any:

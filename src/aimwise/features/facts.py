@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ class TableFacts:
 
     def config(self) -> dict[str, Any]:
         """The facts that are no numbers, as JSON values."""
-        columns = [{"name": c.name, "kind": c.kind, "levels": list(c.levels)} for c in self.columns]
+        columns = [asdict(c) | {"levels": list(c.levels)} for c in self.columns]
         return {
             "framed": self.framed,
             "features": list(self.features),
@@ -62,7 +62,7 @@ class TableFacts:
     @classmethod
     def restore(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TableFacts:
         """The facts that `config` and `tensors` were taken from, checked against each other."""
-        columns = tuple(Column(str(c["name"]), c["kind"], tuple(c["levels"])) for c in config["columns"])
+        columns = tuple(Column(str(c["name"]), c["kind"], tuple(c["levels"]), str(c["dtype"])) for c in config["columns"])
         p, d = len(columns), len(config["features"])
         fills = Fills(**{f.name: tensors[f"fill.{f.name}"] for f in fields(Fills)})
         owner = tensors["owner"].numpy()
@@ -88,14 +88,17 @@ class TableFacts:
 def learn_facts(
     table: Table,
     *,
-    groups: Mapping[str, Sequence[str]] | None,
-    kinds: Mapping[str, str] | None,
+    groups: Mapping[str, Sequence[Any]] | None,
+    kinds: Mapping[Any, str] | None,
     value: Any,
     background: int,
 ) -> TableFacts:
     """Everything a table's columns are explained with, from its rows and the user's wishes."""
     if len(table) < 2:
         raise BadFeatures(f"Columns learns scales and fills from rows, got {len(table)}. Pass at least two rows.")
+    if len(set(table.names)) < len(table.names):
+        twice = next(n for n in table.names if table.names.count(n) > 1)
+        raise BadFeatures(f"Two columns are called {twice!r} when written as text. Give every column a name of its own.")
     features, owner = grouped(table.names, groups)
     kept = background_rows(len(table), background)
     columns = read_columns(table, kinds or {}, kept)
@@ -118,28 +121,28 @@ def learn_facts(
     )
 
 
-def read_columns(table: Table, wanted: Mapping[str, str], kept: np.ndarray) -> list[Column]:
+def read_columns(table: Table, wanted: Mapping[Any, str], kept: np.ndarray) -> list[Column]:
     """Every column's kind, by its dtype or as the user wants it, and its levels."""
     kinds = table.kinds()
-    for name, kind in wanted.items():
+    for name, kind in ((str(n), k) for n, k in wanted.items()):
         if name not in table.names:
             raise unknown("column", name, table.names)
         if kind not in KINDS:
             raise unknown("kind of column", kind, KINDS)
         kinds[table.names.index(name)] = KINDS[KINDS.index(kind)]
     return [
-        Column(name, kind, as_levels(table, j, kind, kept) if kind in LEVELLED else ())
+        Column(name, kind, as_levels(table, j, kind, kept) if kind in LEVELLED else (), str(table.dtypes[j]))
         for j, (name, kind) in enumerate(zip(table.names, kinds, strict=True))
     ]
 
 
-def grouped(names: Sequence[str], groups: Mapping[str, Sequence[str]] | None) -> tuple[tuple[str, ...], np.ndarray]:
+def grouped(names: Sequence[str], groups: Mapping[str, Sequence[Any]] | None) -> tuple[tuple[str, ...], np.ndarray]:
     """Feature names, and for every column the feature it belongs to; a group stands where its first column stood."""
     group_of: dict[str, str] = {}
     for group, members in (groups or {}).items():
         if group in names and group not in members:
             raise BadSetting(f"The group {group!r} has the name of a column outside it. Choose another name.")
-        for name in members:
+        for name in map(str, members):
             if name not in names:
                 raise unknown(f"column (in group {group!r})", name, names)
             if name in group_of:
@@ -161,7 +164,7 @@ def constants(value: Any, columns: list[Column]) -> tuple[np.ndarray, list[Colum
     out = np.full(len(columns), np.nan)
     if value is None:
         return out, columns
-    given = value if isinstance(value, Mapping) else {c.name: value for c in columns}
+    given = {str(k): v for k, v in value.items()} if isinstance(value, Mapping) else {c.name: value for c in columns}
     names = [c.name for c in columns]
     for name in given:
         if name not in names:
@@ -175,11 +178,11 @@ def constants(value: Any, columns: list[Column]) -> tuple[np.ndarray, list[Colum
             continue
         if c.kind in LEVELLED:
             if v not in c.levels:
-                columns[j] = c = Column(c.name, c.kind, (*c.levels, v))
+                columns[j] = c = replace(c, levels=(*c.levels, v))
             out[j] = c.levels.index(v)
             continue
         try:
-            out[j] = np.datetime64(v, "ns").astype(np.int64) if c.kind == "date" else float(v)
+            out[j] = np.datetime64(v, "s").astype(np.int64) if c.kind == "date" else float(v)
         except (TypeError, ValueError) as e:
             raise BadSetting(f"value for column {c.name!r} is {v!r}, wanted a {c.kind} ({e}).") from e
     return out, columns

@@ -22,7 +22,7 @@ class Fills:
     median: Tensor  # (p,) median of numbers and ordinals, most frequent level of all else
     spread: Tensor  # (p,) standard deviation of numbers
     levels: Tensor  # (p,) how many levels a category has, 2 for booleans, 0 for numbers
-    rounded: Tensor  # (p,) 1 where a stand-in must be a whole number: integers, booleans, dates
+    rounded: Tensor  # (p,) 1 where a stand-in must be a whole number: integers and booleans
     joint: Tensor  # (p,) 1 where noise must be a training row's values: columns of a one-hot group
     constant: Tensor  # (p,) the user's value, NaN where none was given
     background: Tensor  # (m, p) training rows
@@ -80,7 +80,7 @@ def learn_fills(
         median=torch.from_numpy(median),
         spread=torch.from_numpy(spread),
         levels=torch.from_numpy(levels),
-        rounded=torch.tensor([float(c.kind in ("integer", "boolean", "date")) for c in columns], dtype=torch.float64),
+        rounded=torch.tensor([float(c.kind in ("integer", "boolean")) for c in columns], dtype=torch.float64),
         joint=torch.from_numpy(joint),
         constant=torch.from_numpy(constant),
         background=torch.from_numpy(numbers[rows]),

@@ -1,6 +1,6 @@
 """Tables as the black box wants them: read once, mixed with fills column by column, handed back in the same form.
 
-Inside the library a cell is one number: a numeric value, a date in nanoseconds, or the position of a category among
+Inside the library a cell is one number: a numeric value, a date in seconds, or the position of a category among
 the column's known levels; NaN is a missing value and -1 a level never seen. A mixed table has the container, the column
 labels and the dtypes of the table that came in.
 """
@@ -23,21 +23,24 @@ Kind = Literal["number", "integer", "boolean", "date", "ordinal", "category"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LEVELLED = ("ordinal", "category")
 MAX_LEVELS = 1000
+SECONDS = {"D": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 @dataclass(frozen=True)
 class Column:
-    """What is known of one column: its name, its kind, and the levels of a category."""
+    """What is known of one column: its name, its kind, the levels of a category, and the dtype it was learned with."""
 
     name: str
     kind: Kind
     levels: tuple[Any, ...] = ()
+    dtype: str = ""
 
 
 class Table(ABC):
     """Rows in the form they came in, which can be picked and mixed."""
 
     names: tuple[str, ...]
+    dtypes: list[Any]
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -66,7 +69,7 @@ class ArrayTable(Table):
     """A numeric numpy array (n, p)."""
 
     def __init__(self, values: np.ndarray, names: tuple[str, ...]) -> None:
-        self.values, self.names = values, names
+        self.values, self.names, self.dtypes = values, names, [values.dtype] * values.shape[1]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -104,7 +107,7 @@ class TensorTable(Table):
     """A torch tensor (n, p), on any device."""
 
     def __init__(self, values: Tensor, names: tuple[str, ...]) -> None:
-        self.values, self.names = values, names
+        self.values, self.names, self.dtypes = values, names, [values.dtype] * values.shape[1]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -138,21 +141,40 @@ class TensorTable(Table):
 
 @dataclass(frozen=True)
 class Coded:
-    """A column as positions in an array of its distinct values; -1 is missing, which the column writes in its own way."""
+    """A column as positions in an array of its distinct values; -1 is missing. Columns of objects keep their cells too."""
 
     codes: np.ndarray
     table: Any
-    missing: Any = None
+    cells: np.ndarray | None = None
 
-    def pick(self, index: np.ndarray) -> Coded:
-        """Some of the rows."""
-        return Coded(self.codes[index], self.table, self.missing)
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: np.ndarray, /) -> Coded:
+        return Coded(self.codes[index], self.table, None if self.cells is None else self.cells[index])
+
+
+@dataclass(frozen=True)
+class Nullable:
+    """A column of pandas' nullable numbers, as floats with NaN and as it came."""
+
+    numbers: np.ndarray
+    cells: Any
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: np.ndarray, /) -> Nullable:
+        return Nullable(self.numbers[index], self.cells[index])
+
+
+Stored = np.ndarray | Coded | Nullable
 
 
 class FrameTable(Table):
     """A pandas DataFrame, or an array of objects: every column has a type of its own."""
 
-    def __init__(self, columns: list[np.ndarray | Coded], labels: Sequence[Any], dtypes: list[Any], frame: bool) -> None:
+    def __init__(self, columns: list[Stored], labels: Sequence[Any], dtypes: list[Any], frame: bool) -> None:
         self.columns, self.labels, self.dtypes, self.frame = columns, labels, dtypes, frame
         self.names = tuple(map(str, labels))
 
@@ -163,12 +185,10 @@ class FrameTable(Table):
         return cls(columns, labels or list(frame.columns), list(frame.dtypes), labels is None)
 
     def __len__(self) -> int:
-        first = self.columns[0]
-        return len(first.codes if isinstance(first, Coded) else first)
+        return len(self.columns[0])
 
     def __getitem__(self, index: np.ndarray, /) -> FrameTable:
-        picked = [c.pick(index) if isinstance(c, Coded) else c[index] for c in self.columns]
-        return FrameTable(picked, self.labels, self.dtypes, self.frame)
+        return FrameTable([c[index] for c in self.columns], self.labels, self.dtypes, self.frame)
 
     def kinds(self) -> list[Kind]:
         return [column_kind(c, dtype) for c, dtype in zip(self.columns, self.dtypes, strict=True)]
@@ -179,6 +199,8 @@ class FrameTable(Table):
             shown = np.empty(len(c.table) + 1, dtype=object)
             shown[:-1], shown[-1] = list(c.table), None
             return np.take(shown, c.codes)  # the code -1 takes the last, a missing value
+        if isinstance(c, Nullable):
+            return c.numbers
         if c.dtype.kind in "Mm":
             text: np.ndarray = c.astype(f"{c.dtype.kind}8[s]").astype(str).astype(object)
             text[np.isnat(c)] = None
@@ -206,8 +228,7 @@ class FrameTable(Table):
 
 def read_table(inputs: Any, names: Sequence[str] | None = None) -> Table:
     """A table from a DataFrame, a numpy array, a torch tensor or a list of rows."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(inputs, pandas.DataFrame):
+    if is_dataframe(inputs):
         if not inputs.columns.is_unique:
             twice = inputs.columns[inputs.columns.duplicated()][0]
             raise BadFeatures(f"The table has two columns named {twice!r}. Give every column a name of its own.")
@@ -223,6 +244,8 @@ def read_table(inputs: Any, names: Sequence[str] | None = None) -> Table:
             "pipeline over its raw inputs."
         )
     values = np.asarray(inputs)
+    if values.dtype.kind in "US" and not isinstance(inputs, np.ndarray):
+        values = np.array(inputs, dtype=object)  # numbers beside strings stay numbers
     labels = array_names(values.shape, names)
     if values.dtype.kind in "biuf":
         return ArrayTable(values, labels)
@@ -231,6 +254,12 @@ def read_table(inputs: Any, names: Sequence[str] | None = None) -> Table:
 
         return FrameTable.read(pd.DataFrame(values.astype(object)).infer_objects(), labels=labels)
     raise BadFeatures(f"Cannot read an array of dtype {values.dtype} as a table. Pass numbers, strings or a DataFrame.")
+
+
+def is_dataframe(inputs: Any) -> bool:
+    """Whether this is a pandas DataFrame, without importing pandas to find out."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(inputs, pandas.DataFrame)
 
 
 def array_names(shape: Sequence[int], names: Sequence[str] | None) -> tuple[str, ...]:
@@ -244,8 +273,8 @@ def array_names(shape: Sequence[int], names: Sequence[str] | None) -> tuple[str,
     return tuple(map(str, names))
 
 
-def read_column(series: Any, name: str) -> np.ndarray | Coded:
-    """One DataFrame column: numbers as float or integer arrays, dates as datetime64[ns], all else coded."""
+def read_column(series: Any, name: str) -> Stored:
+    """One DataFrame column: numbers, booleans and dates as arrays, all else coded."""
     import pandas as pd
 
     dtype = series.dtype
@@ -255,10 +284,12 @@ def read_column(series: Any, name: str) -> np.ndarray | Coded:
     if isinstance(dtype, pd.CategoricalDtype):
         return Coded(np.asarray(series.cat.codes, dtype=np.int64), series.cat.categories.array)
     if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype):
-        return np.asarray(series) if isinstance(dtype, np.dtype) else np.asarray(series.to_numpy(np.float64, na_value=np.nan))
+        if isinstance(dtype, np.dtype):
+            return np.asarray(series)
+        return Nullable(np.asarray(series.to_numpy(np.float64, na_value=np.nan)), series.array)
     if types.is_datetime64_any_dtype(dtype) or types.is_timedelta64_dtype(dtype):
         moments = series.dt.tz_convert("UTC").dt.tz_localize(None) if isinstance(dtype, pd.DatetimeTZDtype) else series
-        return np.asarray(moments.to_numpy().astype("datetime64[ns]" if moments.dtype.kind == "M" else "timedelta64[ns]"))
+        return np.asarray(moments.to_numpy())
     try:
         codes, table = pd.factorize(series)
     except TypeError as e:
@@ -266,55 +297,73 @@ def read_column(series: Any, name: str) -> np.ndarray | Coded:
             f"Column {name!r} of dtype {dtype} holds values that cannot be told apart ({e}). "
             "Turn them into numbers, strings, booleans or dates."
         ) from e
-    lost = series[np.asarray(codes) < 0]
-    return Coded(codes, table, lost.iloc[0] if len(lost) else np.nan)
+    return Coded(codes, table, series.to_numpy() if series.dtype.kind == "O" and str(dtype) == "object" else None)
 
 
-def column_kind(column: np.ndarray | Coded, dtype: Any) -> Kind:
+def column_kind(column: Stored, dtype: Any) -> Kind:
     """The kind of a column by its dtype."""
     if isinstance(column, Coded):
         return "ordinal" if getattr(dtype, "ordered", False) else "category"
+    if isinstance(column, Nullable):
+        name = str(dtype).lower()
+        return "boolean" if name.startswith("bool") else "integer" if name.startswith(("int", "uint")) else "number"
     kinds: dict[str, Kind] = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "M": "date", "m": "date"}
-    if str(dtype) == "boolean":
-        return "boolean"
-    return "integer" if str(dtype).lower().startswith(("int", "uint")) else kinds[column.dtype.kind]
+    return kinds[column.dtype.kind]
 
 
-def column_numbers(known: Column, column: np.ndarray | Coded) -> np.ndarray:
+def column_numbers(known: Column, column: Stored) -> np.ndarray:
     """One column's cells as numbers, float64 (n,)."""
     if known.kind in LEVELLED:
         if isinstance(column, Coded):
             found = positions(np.asarray(column.table, dtype=object), known.levels)
             return np.take(np.append(found, np.nan), column.codes)  # the code -1 takes the last, a missing value
-        return positions(column, known.levels)
+        return positions(column.numbers if isinstance(column, Nullable) else column, known.levels)
+    if isinstance(column, Nullable):
+        return column.numbers
     if isinstance(column, Coded):
         shown = ", ".join(repr(v) for v in list(column.table)[:3])
         raise BadFeatures(
-            f"Column {known.name!r} held {known.kind} values when the explainer was fitted and now holds {shown}. "
-            "Convert it to the type it had."
+            f"Column {known.name!r} is read as {known.kind} and holds {shown}. Convert it to that type, or fit with another kind."
         )
     if column.dtype.kind in "Mm":
-        whole = column.astype(np.int64)
-        return np.where(np.isnat(column), np.nan, whole.astype(np.float64))
+        return np.where(np.isnat(column), np.nan, column.astype(np.int64) * seconds_per_step(column.dtype))
     return column.astype(np.float64)
 
 
-def mixed_column(known: Column, column: np.ndarray | Coded, dtype: Any, share: np.ndarray, fill: np.ndarray) -> Any:
-    """One column with the cells that are not kept replaced, in its own dtype."""
+def mixed_column(known: Column, column: Stored, dtype: Any, share: np.ndarray, fill: np.ndarray) -> Any:
+    """One column with the cells that are not kept replaced, in its own dtype; kept cells are what they were."""
+    import pandas as pd
+
+    keep = share > 0.5
     if isinstance(column, Coded):
-        return recoded(known, column, dtype, share > 0.5, fill)
+        return recoded(known, column, dtype, keep, fill)
+    if isinstance(column, Nullable):
+        other = levels_at(known.levels, fill) if known.kind in LEVELLED else blend(column.numbers, share, fill)
+        mixed = column.cells.copy()
+        mixed[share < 1] = pd.array(pd.Series(other[share < 1]).astype(object).where(lambda v: v.notna(), None), dtype=dtype)
+        return mixed
     if known.kind in LEVELLED:
-        return np.where(share > 0.5, column, levels_at(known.levels, fill).astype(column.dtype))
+        cells = np.where(keep, column.astype(object), levels_at(known.levels, fill))
+        return pd.Series(cells).infer_objects()
     if column.dtype.kind in "Mm":
-        other = np.where(np.isnan(fill), np.iinfo(np.int64).min, np.nan_to_num(fill)).astype(np.int64)
-        return in_dtype(np.where(share > 0.5, column, other.view(column.dtype)), dtype)
+        steps = np.rint(np.nan_to_num(fill) / seconds_per_step(column.dtype)).astype(np.int64)
+        other = np.where(np.isnan(fill), np.iinfo(np.int64).min, steps).view(column.dtype)
+        return in_dtype(np.where(keep, column, other), dtype)
     return in_dtype(np.where(share >= 1, column, blend(column, share, fill)), dtype)
+
+
+def seconds_per_step(dtype: np.dtype) -> float:
+    """How long one step of a date's own unit is."""
+    unit, count = np.datetime_data(dtype)
+    return count * SECONDS[unit]
 
 
 def recoded(known: Column, column: Coded, dtype: Any, keep: np.ndarray, fill: np.ndarray) -> Any:
     """A coded column with other codes where it is not kept; levels it lacks are added to its values."""
     import pandas as pd
 
+    if column.cells is not None:
+        return pd.Series(np.where(keep, column.cells, levels_at(known.levels, fill)), dtype=object)
     where = {value: i for i, value in enumerate(np.asarray(column.table, dtype=object))}
     used = np.unique(fill[~keep & ~np.isnan(fill)]).astype(int)
     lacking = [known.levels[u] for u in used if known.levels[u] not in where]
@@ -325,7 +374,7 @@ def recoded(known: Column, column: Coded, dtype: Any, keep: np.ndarray, fill: np
     if isinstance(dtype, pd.CategoricalDtype):
         values = pd.Index(column.table).append(pd.Index(lacking)) if lacking else pd.Index(column.table)
         return pd.Categorical.from_codes(codes, categories=values, ordered=bool(dtype.ordered))
-    values = pd.Series([*column.table, *lacking, column.missing], dtype=dtype).array
+    values = pd.Series([*column.table, *lacking, None], dtype=dtype).array
     return pd.Series(values[codes], dtype=dtype)  # the code -1 takes the last, the missing value
 
 
@@ -342,15 +391,13 @@ def blend(values: np.ndarray, share: np.ndarray, fill: np.ndarray) -> np.ndarray
 
 
 def in_dtype(values: np.ndarray, dtype: Any) -> Any:
-    """An array in a DataFrame column's own dtype, nullable and time-zone types included."""
+    """An array in a DataFrame column's own dtype, time zones included."""
     if values.dtype == dtype:
         return values
     import pandas as pd
 
     if isinstance(dtype, pd.DatetimeTZDtype):
         return pd.DatetimeIndex(values, tz="UTC").tz_convert(dtype.tz).astype(dtype)
-    if str(dtype) == "boolean":
-        return pd.Series(values).map({0.0: False, 1.0: True}).astype(dtype)
     return pd.Series(values).astype(dtype)
 
 

@@ -40,7 +40,7 @@ def ablate(
     """Ask the black box about the k features that speak most for a class (the predicted one), and about the others."""
     if fill is not None:
         box = box.through(box.features.filled(fill))
-    batch = box.features.encode(inputs)
+    batch = box.features.encode(inputs).to(torch.device("cpu"))
     z = explanation.chosen(k, target)
     rounds = draws if box.features.random else 1
     rng = torch.Generator().manual_seed(seed)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from aimwise.errors import unknown
-from aimwise.nn import table
+from aimwise.nn import table, text
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,9 @@ NETWORKS: dict[tuple[str, str], Family] = {
     ("table", "default"): Family(table.TableExplainer, table.TableSelector, table.TableApproximator),
     ("table", "paper"): Family(table.PlainTableExplainer, table.TableSelector, table.TableApproximator),
     ("table", "released"): Family(table.CellExplainer, table.CellSelector, table.CellApproximator),
+    ("text", "default"): Family(text.TextExplainer, text.TextSelector, text.TextApproximator),
+    ("text", "paper"): Family(text.PlainTextExplainer, text.TextSelector, text.TextApproximator),
+    ("text", "released"): Family(text.PlainTextExplainer, text.TextSelector, text.TextApproximator),
 }
 
 

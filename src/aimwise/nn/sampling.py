@@ -54,7 +54,7 @@ def snap(z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
     return z + ((z > 0.5).to(z.dtype) - z).detach()
 
 
-def snap_where(z: Float[Tensor, "*B d"], soft: Bool[Tensor, " d"]) -> Float[Tensor, "*B d"]:
+def snap_where(z: Float[Tensor, "*B d"], soft: Bool[Tensor, "*s"]) -> Float[Tensor, "*B d"]:
     """z rounded to 0 or 1 for the features that cannot be kept by a share."""
     return torch.where(soft, z, snap(z))
 

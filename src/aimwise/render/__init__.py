@@ -1,1 +1,1 @@
-"""Explanations for people: self-contained HTML pages."""
+"""Explanations for people: self-contained HTML pages, notebooks, terminals."""

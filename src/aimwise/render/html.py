@@ -16,8 +16,11 @@ from torch import Tensor
 
 from aimwise.errors import BadSetting
 from aimwise.explanation import Explanation, json_value
+from aimwise.render import text as texts
 
 TOP = 12
+WORDS = 10  # how many words of a text stand out before the reader moves the slider
+MOST_WORDS = 30
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -32,6 +35,12 @@ SECTION = re.compile(r'<section class="set" id="(aim-[0-9a-f]{16})" data-title="
 MINUS = "\N{MINUS SIGN}"
 NUMBER = re.compile(rf"[\s+\-{MINUS}±<>≤≥~]*\d")
 PREDICTED = "the predicted class"
+LEGEND = (
+    '<p class="legend"><span class="word for" style="--s:1">Blue words</span> speak for the class, '
+    '<span class="word against" style="--s:1">orange words</span> against it: the stronger the shade, the larger the weight, '
+    'on one scale for all texts. The top words are <b class="word for top" style="--s:0">bold and underlined</b>, with '
+    '<b class="word against top" style="--s:0">dashes</b> where they speak against the class.</p>'
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ def section(
         "" if table is None else results(table),
         "<noscript><p class='aside'>This page was opened without JavaScript: the plot below still shows what speaks for and "
         "against the first class; the other classes and the single rows need JavaScript.</p></noscript>",
-        switch(explanation.classes, key),
+        switch(explanation.classes, key, words=explanation.names is None),
         overall(explanation),
         rows(explanation, truths, shown, key),
         f'<script type="application/json" class="data">{data}</script>',
@@ -125,10 +134,14 @@ def page(title: str, sections: Sequence[str], *, intro: str = "") -> str:
 def facts(explanation: Explanation, truths: list[int] | None, shown: int) -> str:
     """What these explanations are and how far they can be trusted, in one line."""
     total, d, c = explanation.weights.shape
+    features = ("Features", f"{d:,}", "")
+    if explanation.names is None:
+        left = 0 if explanation.unexplained is None else int(explanation.unexplained.sum())
+        features = ("Words", f"{int(explanation.present.sum()):,}", f"{left:,} more were not explained" if left else "")
     items = [
         ("Method", explanation.method, ""),
         ("Rows", f"{total:,}", f"{shown:,} shown below" if shown < total else ""),
-        ("Features", f"{d:,}", ""),
+        features,
         ("Classes", f"{c:,}", ""),
     ]
     if truths is not None and total:
@@ -162,51 +175,77 @@ def results(table: Table) -> str:
     )
 
 
-def switch(classes: Sequence[str], key: str) -> str:
-    """The radio buttons that choose the class whose evidence is shown; hidden until the script runs."""
+def switch(classes: Sequence[str], key: str, *, words: bool) -> str:
+    """The buttons that choose whose evidence is shown, for texts also how many words; hidden until the script runs."""
     options = ["predicted class", *classes]
     radios = "".join(
         f'<label><input type="radio" name="{key}-class" value="{i}" autocomplete="off"{" checked" * (i == -1)}>'
         f'<span dir="auto">{escape(name)}</span></label>'
         for i, name in enumerate(options, start=-1)
     )
-    return f'<fieldset class="switch" hidden><legend>Evidence for</legend><div class="options">{radios}</div></fieldset>'
+    slider = ""
+    if words:
+        slider = (
+            f'<div class="slider"><label for="{key}-top">Top words</label><input id="{key}-top" type="range" min="0" '
+            f'max="{MOST_WORDS}" value="{WORDS}" autocomplete="off"><output for="{key}-top">{WORDS}</output></div>'
+        )
+    return f'<fieldset class="switch" hidden><legend>Evidence for</legend><div class="options">{radios}</div>{slider}</fieldset>'
 
 
 def overall(explanation: Explanation) -> str:
     """The mean weights over all rows, one plot for each choice of the class switch, the first class in sight."""
+    lexicon = texts.Lexicon.of(explanation) if explanation.names is None else None
     plots = []
     for i, name in enumerate([PREDICTED, *explanation.classes], start=-1):
-        plots.append(plot(explanation, explanation.towards(None if i < 0 else i), i, name))
+        weights = explanation.towards(None if i < 0 else i)
+        drawn = word_plot(explanation, weights, name, lexicon) if lexicon else column_plot(explanation, weights, name)
+        plots.append(f'<figure data-target="{i}"{" hidden" * (i != 0)}>{drawn}</figure>')
     return f'<div class="overall"><h3>All rows together</h3>{"".join(plots)}</div>'
 
 
-def plot(explanation: Explanation, weights: Tensor, target: int, name: str) -> str:
+def column_plot(explanation: Explanation, weights: Tensor, name: str) -> str:
     """The features with the largest mean size: a bar for the mean weight over a pale band for the mean size."""
     count, d = weights.shape  # (B, d)
     kept = torch.where(explanation.present, weights.double(), 0.0)
     means, sizes = kept.sum(0) / max(count, 1), kept.abs().sum(0) / max(count, 1)  # (d,)
     order = sizes.argsort(descending=True, stable=True)[:TOP].tolist()
     scale = max((s for s in sizes.tolist() if math.isfinite(s)), default=0.0)
-    bars = "".join(bar(explanation.names[j], float(means[j]), float(sizes[j]), scale) for j in order)
+    names = explanation.names or ()
+    sized = [(names[j], float(means[j]), float(sizes[j])) for j in order]
+    bars = "".join(bar(*each, scale, f"size {signed(each[2], scale).lstrip('+')}") for each in sized)
     which = f"The {len(order)} most important of {d:,} features" if d > len(order) else "All features"
+    return plot(f"{which} for", name, f"mean weight over {count:,} row{'s' * (count != 1)}", "rows", bars)
+
+
+def word_plot(explanation: Explanation, weights: Tensor, name: str, lexicon: texts.Lexicon) -> str:
+    """The words with the largest weight in all texts together: a bar for the mean weight of an occurrence, and their number."""
+    if not lexicon.words:
+        return f'<figcaption>There are no words to weigh for <b dir="auto">{escape(name)}</b>.</figcaption>'
+    leading = lexicon.leading(weights[explanation.present].double().numpy(), TOP)
+    scale = max((size for _, _, size, _ in leading if math.isfinite(size)), default=0.0)
+    bars = "".join(bar(word, mean, size, scale, f"{n:,} time{'s' * (n != 1)}") for word, mean, size, n in leading)
+    which = f"The {len(leading)} of {len(lexicon.words):,} words with the largest weight in all texts together, for"
+    return plot(which, name, "mean weight of one occurrence, and how often the word comes", "occurrences", bars)
+
+
+def plot(which: str, name: str, what: str, differ: str, bars: str) -> str:
+    """Bars under a caption that says how to read them."""
     return (
-        f'<figure data-target="{target}"{" hidden" * (target != 0)}>'
-        f'<figcaption>{which} for <b dir="auto">{escape(name)}</b>: mean weight over {count:,} row{"s" * (count != 1)}. '
+        f'<figcaption>{which} <b dir="auto">{escape(name)}</b>: {what}. '
         "To the right (+) it speaks for the class, to the left (&minus;) against it. The pale band is the mean size, whatever "
-        "the sign; where it is much wider than the bar, rows differ.</figcaption>"
-        f'<ol class="bars" role="list">{bars}</ol></figure>'
+        f"the sign; where it is much wider than the bar, {differ} differ.</figcaption>"
+        f'<ol class="bars" role="list">{bars}</ol>'
     )
 
 
-def bar(name: str, mean: float, size: float, scale: float) -> str:
+def bar(name: str, mean: float, size: float, scale: float, more: str) -> str:
     """One feature of the plot over all rows."""
     band, length = (100 * abs(v) / scale if scale and math.isfinite(v) else 0.0 for v in (size, mean))
     return (
         f'<li class="bar"><span class="name"><bdi>{breakable(name)}</bdi></span>'
         f'<span class="track" aria-hidden="true"><i class="band" style="--w:{band / 2:.2f}%"></i>'
         f'<i class="{"minus" if mean < 0 else "plus"}" style="--w:{length / 2:.2f}%"></i></span>'
-        f'<span class="weight">{signed(mean, scale)}<small>size {signed(size, scale).lstrip("+")}</small></span></li>'
+        f'<span class="weight">{signed(mean, scale)}<small>{more}</small></span></li>'
     )
 
 
@@ -215,6 +254,9 @@ def rows(explanation: Explanation, truths: list[int] | None, shown: int, key: st
     total = len(explanation)
     said = f"These are the first {shown:,} of {total:,} rows. " if shown < total else ""
     lead = f'<p class="lead">{said}Within one card, bars share one scale over all classes.</p>'
+    if explanation.names is None:
+        lead += LEGEND
+    hint = "word or class" if explanation.names is None else "feature, value or class"
     wrong = ""
     if truths is not None:
         missed = sum(int(p) != t for p, t in zip(explanation.prediction.tolist()[:shown], truths[:shown], strict=True))
@@ -222,28 +264,34 @@ def rows(explanation: Explanation, truths: list[int] | None, shown: int, key: st
     return (
         f'<div class="rows" hidden><h3>Row by row</h3>{lead if total else "<p class=lead>There are no rows.</p>"}'
         f'<div class="find"><label class="search" for="{key}-search">Search rows</label>'
-        f'<input id="{key}-search" type="search" placeholder="feature, value or class" autocomplete="off" spellcheck="false">'
+        f'<input id="{key}-search" type="search" placeholder="{hint}" autocomplete="off" spellcheck="false">'
         f'{wrong}<p class="count" role="status"></p></div><div class="cards"></div>'
         '<button type="button" class="more" hidden></button></div>'
     )
 
 
 def record(explanation: Explanation, truths: list[int] | None) -> dict[str, object]:
-    """What the script needs to draw the rows; the weights of an absent feature are null."""
-    present, values = explanation.present.tolist(), explanation.values.tolist()
-    weights = [
-        [[digits(w, 4) for w in each] if here else None for each, here in zip(row, marks, strict=True)]
-        for row, marks in zip(explanation.weights.tolist(), present, strict=True)
-    ]
+    """What the script needs to draw the rows."""
     return {
-        "names": list(explanation.names),
         "classes": list(explanation.classes),
-        "values": [[cell(v) if here else "" for v, here in zip(*row, strict=True)] for row in zip(values, present, strict=True)],
-        "weights": weights,
+        **(texts.record(explanation) if explanation.names is None else columns(explanation, explanation.names)),
         "probs": [[digits(p, 6) for p in row] for row in explanation.probs.tolist()],
         "predicted": explanation.prediction.tolist(),
         "truth": truths,
         "agreement": None if explanation.check is None else [digits(a, 4) for a in explanation.check.agreement.tolist()],
+    }
+
+
+def columns(explanation: Explanation, names: Sequence[str]) -> dict[str, object]:
+    """What the script needs of features that have names; the weights of an absent feature are null."""
+    present, values = explanation.present.tolist(), explanation.values.tolist()
+    return {
+        "names": list(names),
+        "values": [[cell(v) if here else "" for v, here in zip(*row, strict=True)] for row in zip(values, present, strict=True)],
+        "weights": [
+            [[digits(w, 4) for w in each] if here else None for each, here in zip(row, marks, strict=True)]
+            for row, marks in zip(explanation.weights.tolist(), present, strict=True)
+        ],
         "top": TOP,
     }
 
@@ -292,6 +340,15 @@ def signed(number: float, scale: float) -> str:
         text = re.sub(r"e([+-])0", r"e\1", f"{abs(number):.2e}")
     sign = "" if not float(text) else MINUS if number < 0 else "+"
     return sign + text
+
+
+def percent(p: float) -> str:
+    """A probability as people say it; the script of the page says it the same way."""
+    if not math.isfinite(p):
+        return "not a number"
+    if 0 < p < 0.0005 or 0.9995 <= p < 1:
+        return "<0.1%" if p < 0.5 else ">99.9%"
+    return f"{p:.1%}"
 
 
 def breakable(name: str) -> str:

@@ -4,6 +4,7 @@
   const STEP = 12;
   const EXTRA = 6; // features found by the search that are shown beside the top ones
   const MANY = 8; // classes that fit into a card without scrolling
+  const LONG = 700; // characters of a text that fit into its box without scrolling
 
   const make = (tag, name, text) => {
     const node = document.createElement(tag);
@@ -51,9 +52,15 @@
     const wrong = section.querySelector(".wrong input");
     const count = section.querySelector(".count");
     const texts = new Array(total);
+    const slider = section.querySelector(".slider input");
+    const reading = data.texts !== undefined; // the features of a row are the words of its text
+    const painters = new WeakMap();
     let matching = [];
+    if (reading) for (const row of data.weights) for (const w of row) w.forEach((v, c) => v !== null && (w[c] = v * data.unit));
 
-    const label = (i, j) => data.names[j] + " = " + data.values[i][j];
+    const word = (i, j) => data.texts[i].slice(data.spans[i][2 * j], data.spans[i][2 * j + 1]);
+    const label = reading ? word : (i, j) => data.names[j] + " = " + data.values[i][j];
+    const top = () => (reading ? Number(slider.value) : data.top);
     const isWrong = (i) => data.truth !== null && data.truth[i] !== data.predicted[i];
     const target = () => Number(section.querySelector(".switch input:checked").value);
     const query = () => search.value.trim().toLowerCase();
@@ -62,7 +69,8 @@
       if (texts[i] === undefined) {
         const words = ["row " + i, data.classes[data.predicted[i]]];
         if (data.truth !== null) words.push(data.classes[data.truth[i]]);
-        data.weights[i].forEach((w, j) => w !== null && words.push(label(i, j)));
+        if (reading) words.push(data.texts[i]);
+        else data.weights[i].forEach((w, j) => w !== null && words.push(label(i, j)));
         texts[i] = words.join("\n").toLowerCase();
       }
       return texts[i];
@@ -120,7 +128,8 @@
       const item = make("li", hit ? "bar hit" : "bar");
       const name = make("span", "name");
       const text = make(hit ? "mark" : "span");
-      text.append(breakable("", data.names[j]), make("span", "is", " = "), make("bdi", "value", data.values[i][j]));
+      if (reading) text.append(make("bdi", "", word(i, j)));
+      else text.append(breakable("", data.names[j]), make("span", "is", " = "), make("bdi", "value", data.values[i][j]));
       name.append(text);
       const track = make("span", "track");
       track.setAttribute("aria-hidden", "true");
@@ -129,36 +138,105 @@
       return item;
     };
 
-    const evidence = (i, chosen, asked) => {
+    const ranked = (i, chosen) => {
       const size = (w) => (w === null ? Infinity : Math.abs(w));
       const rows = data.weights[i];
       const order = [...rows.keys()].filter((j) => rows[j] !== null);
-      order.sort((a, b) => size(rows[b][chosen]) - size(rows[a][chosen]) || a - b);
+      return order.sort((a, b) => size(rows[b][chosen]) - size(rows[a][chosen]) || a - b);
+    };
+
+    // Whether a feature is one that is searched for; words are also found as parts of a longer phrase.
+    const finder = (i, asked) => {
+      if (asked === "") return () => false;
+      if (!reading) return (j) => label(i, j).toLowerCase().includes(asked);
+      const text = data.texts[i].toLowerCase();
+      const found = [];
+      for (let at = text.indexOf(asked); at >= 0; at = text.indexOf(asked, at + asked.length)) found.push(at);
+      return (j) => found.some((at) => at < data.spans[i][2 * j + 1] && at + asked.length > data.spans[i][2 * j]);
+    };
+
+    const evidence = (i, chosen, order, hit) => {
+      const rows = data.weights[i];
       const scale = order.reduce((best, j) => Math.max(best, ...rows[j].map(Math.abs)), 0);
-      const hit = (j) => asked !== "" && label(i, j).toLowerCase().includes(asked);
-      const shown = order.slice(0, data.top);
-      const found = order.slice(data.top).filter(hit).slice(0, EXTRA);
-      const rest = order.slice(data.top).filter((j) => !found.includes(j));
+      const shown = order.slice(0, top());
+      const found = order.slice(top()).filter(hit).slice(0, EXTRA);
+      const rest = order.slice(top()).filter((j) => !found.includes(j));
       const list = make("ol", "bars");
       list.setAttribute("role", "list");
       list.append(...[...shown, ...found].map((j) => feature(i, j, rows[j][chosen], scale, hit(j))));
-      const title = make("p", "towards", "Evidence for ");
-      title.append(make("bdi", "", data.classes[chosen]));
-      const parts = [title, list];
-      if (order.length === 0) parts.push(make("p", "rest", "This row has no features."));
+      const parts = [list];
+      if (order.length === 0) parts.push(make("p", "rest", reading ? "This text has no words." : "This row has no features."));
       if (rest.length) {
         const sum = rest.reduce((s, j) => s + rows[j][chosen], 0);
-        parts.push(make("p", "rest", plural(rest.length, "smaller feature") + ", together " + signed(sum, scale)));
+        const others = plural(rest.length, reading ? "other word" : "smaller feature");
+        parts.push(make("p", "rest", others + ", together " + signed(sum, scale)));
       }
       return parts;
     };
 
+    const towards = (chosen) => {
+      const title = make("p", "towards", "Evidence for ");
+      title.append(make("bdi", "", data.classes[chosen]));
+      return title;
+    };
+
+    // A text as it was written, with a span for every explained word.
+    const passage = (i) => {
+      const text = data.texts[i];
+      const box = make("div", "text");
+      const words = [];
+      let at = 0;
+      box.dir = "auto";
+      data.weights[i].forEach((_, j) => {
+        const [begin, end] = data.spans[i].slice(2 * j, 2 * j + 2);
+        const node = make("span", "word", text.slice(begin, end));
+        box.append(text.slice(at, begin), node);
+        words.push(node);
+        at = end;
+      });
+      box.append(data.beyond[i] ? make("span", "tail", text.slice(at)) : text.slice(at));
+      if (text.length > LONG) {
+        box.tabIndex = 0;
+        box.setAttribute("role", "region");
+        box.setAttribute("aria-label", "The text of row " + i);
+      }
+      return [box, words];
+    };
+
+    const shade = (words, i, chosen, order, hit) => {
+      const first = new Set(order.slice(0, top()));
+      words.forEach((node, j) => {
+        const weight = data.weights[i][j][chosen];
+        const share = weight === null || data.scale === 0 ? 0 : Math.min(1, Math.abs(weight) / data.scale);
+        node.className = "word" + (weight < 0 ? " against" : " for") + (first.has(j) ? " top" : "") + (hit(j) ? " hit" : "");
+        node.style.setProperty("--s", share.toFixed(2));
+        node.title = signed(weight, data.scale);
+      });
+    };
+
     const card = (i) => {
       const node = make("article", isWrong(i) ? "card bad" : "card");
-      const picked = target();
-      const chosen = picked < 0 ? data.predicted[i] : picked;
+      const body = make("div", "evidence");
+      const [box, words] = reading ? passage(i) : [null, []];
+      const paint = () => {
+        const picked = target();
+        const chosen = picked < 0 ? data.predicted[i] : picked;
+        const order = ranked(i, chosen);
+        const hit = finder(i, query());
+        const parts = evidence(i, chosen, order, hit);
+        if (!reading) return body.replaceChildren(towards(chosen), ...parts);
+        shade(words, i, chosen, order, hit);
+        const note = data.beyond[i] ? [make("p", "rest", data.notes[i] + ".")] : [];
+        // The text stays where it is, so that it keeps its place when it is scrolled.
+        while (body.lastChild && body.lastChild !== box) body.lastChild.remove();
+        if (box.parentNode) box.previousSibling.replaceWith(towards(chosen));
+        else body.append(towards(chosen), box);
+        return body.append(...note, ...parts);
+      };
       node.tabIndex = -1;
-      node.append(head(i), probabilities(i), ...evidence(i, chosen, query()));
+      node.append(head(i), probabilities(i), body);
+      painters.set(node, paint);
+      paint();
       return node;
     };
 
@@ -174,6 +252,10 @@
     const draw = (keep) => {
       const picked = String(target());
       for (const figure of section.querySelectorAll("figure")) figure.hidden = figure.dataset.target !== picked;
+      if (keep && reading) {
+        for (const node of cards.children) painters.get(node)();
+        return;
+      }
       const asked = query();
       const only = wrong !== null && wrong.checked;
       const shown = keep ? Math.max(cards.childElementCount, STEP) : STEP;
@@ -185,6 +267,12 @@
     };
 
     section.querySelector(".switch").addEventListener("change", () => draw(true));
+    if (slider !== null) {
+      slider.addEventListener("input", () => {
+        section.querySelector(".slider output").textContent = slider.value;
+        draw(true);
+      });
+    }
     search.addEventListener("input", () => draw(false));
     if (wrong !== null) wrong.addEventListener("change", () => draw(false));
     more.addEventListener("click", () => {

@@ -1,0 +1,139 @@
+"""Token ids as features, for black boxes that take a matrix of ids made by their own tokenizer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from aimwise.batch import Batch
+from aimwise.errors import BadFeatures, BadSetting, unknown
+from aimwise.features.base import Features
+from aimwise.features.words import TextLayout
+
+TOKEN_FILLS = ("in_place", "packed")
+
+
+@dataclass(eq=False)
+class Tokens(Features):
+    """Every token that is not padding is a feature.
+
+    fill: "in_place" (the token is replaced by `token`, by default padding, where it stands) or "packed" (the kept tokens move
+    to the front, padding follows). ids: how many different ids there are; learned from the inputs if not given.
+    words: what each id stands for, to show it.
+    """
+
+    kind: ClassVar[str] = "text"
+
+    fill: str = "in_place"
+    pad: int = 0
+    token: int | None = None
+    ids: int | None = None
+    words: Sequence[str] | None = None
+
+    def fit(self, inputs: Any) -> Tokens:
+        """A copy that knows how many ids there are."""
+        self._check_settings()
+        table = as_ids(inputs)
+        new = copy.copy(self)
+        new.ids = max(self.ids or 0, len(self.words or ()), int(table.max()) + 1 if table.numel() else 1, self.pad + 1)
+        return new
+
+    def _check_settings(self) -> None:
+        if self.fill not in TOKEN_FILLS:
+            raise unknown("fill", self.fill, TOKEN_FILLS)
+        if self.pad < 0 or (self.token is not None and self.token < 0):
+            raise BadSetting(f"Got pad={self.pad}, token={self.token}; ids are not below 0.")
+
+    @property
+    def fitted(self) -> bool:
+        return self.ids is not None
+
+    @property
+    def names(self) -> None:
+        return None
+
+    @property
+    def soft(self) -> Bool[Tensor, ""]:
+        return torch.tensor(False)
+
+    @property
+    def random(self) -> bool:
+        return False
+
+    @property
+    def layout(self) -> TextLayout:
+        return TextLayout((self.ids or 1) + 1)
+
+    def filled(self, fill: str) -> Tokens:
+        new = copy.copy(self)
+        new.fill = fill
+        new._check_settings()
+        return new
+
+    def encode(self, inputs: Any) -> Batch:
+        table = as_ids(inputs)
+        if table.numel() and int(table.max()) >= (self.ids or 1):
+            raise BadFeatures(f"Got the id {int(table.max())}, wanted ids below {self.ids}. Pass ids=... when making Tokens.")
+        present = table != self.pad
+        x = torch.where(present, table + 1, 0).int()  # networks take 0 for padding
+        return Batch(x, present, table)
+
+    def trim(self, batch: Batch) -> Batch:
+        last = torch.where(batch.present, torch.arange(1, batch.present.shape[1] + 1, device=batch.present.device), 0)
+        width = max(int(last.max()), 1) if len(batch) else 1
+        return Batch(batch.x[:, :width], batch.present[:, :width], batch.raw)
+
+    def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Tensor:
+        table = ids_of(batch)
+        keep = torch.zeros_like(table, dtype=torch.bool)
+        keep[:, : z.shape[1]] = z.to(table.device) > 0.5
+        keep &= table != self.pad
+        if self.fill == "packed":
+            order = (~keep).to(torch.uint8).argsort(dim=1, stable=True)
+            return torch.where(keep, table, self.pad).gather(1, order)
+        instead = self.pad if self.token is None else self.token
+        return torch.where(keep | (table == self.pad), table, instead)
+
+    def spread(self, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
+        return z
+
+    def values(self, batch: Batch) -> np.ndarray:
+        words = np.array(self.words if self.words is not None else list(map(str, range(self.ids or 1))), dtype=object)
+        shown = words[ids_of(batch).cpu().numpy()]
+        return np.where(batch.present.cpu().numpy(), shown, "").astype(object)
+
+    def config(self) -> dict[str, Any]:
+        settings = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {"settings": settings | {"words": None if self.words is None else list(self.words)}}
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {}
+
+    @classmethod
+    def restore(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Tokens:
+        new = cls(**config["settings"])
+        new._check_settings()
+        return new
+
+
+def ids_of(batch: Batch) -> Tensor:
+    """The raw ids of a batch that `encode` made."""
+    assert isinstance(batch.raw, Tensor)
+    return batch.raw
+
+
+def as_ids(inputs: Any) -> Tensor:
+    """A matrix of ids."""
+    table = inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.asarray(inputs))
+    if table.ndim != 2 or table.is_floating_point() or table.dtype == torch.bool or table.is_complex():
+        raise BadFeatures(f"Tokens expects whole numbers of shape (n, length), got {table.dtype} {tuple(table.shape)}.")
+    if table.numel() and int(table.min()) < 0:
+        raise BadFeatures(f"Got the id {int(table.min())}, wanted ids of 0 and above.")
+    return table.long()

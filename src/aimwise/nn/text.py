@@ -1,0 +1,95 @@
+"""Networks for texts."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from aimwise.features.words import PAD, TextLayout
+
+SIZE = 128
+WIDTH = 5
+
+
+class TextExplainer(nn.Module):
+    """E: what each word says by itself, changed by the words around it, by the whole text and by the black box's answer."""
+
+    def __init__(self, layout: TextLayout, classes: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(layout.ids, SIZE, padding_idx=PAD)
+        self.near = nn.ModuleList(nn.Conv1d(SIZE, 2 * SIZE, WIDTH, padding=WIDTH // 2) for _ in range(2))
+        self.whole = nn.Linear(SIZE + classes, SIZE)
+        self.mix = nn.Sequential(nn.Linear(2 * SIZE, SIZE), nn.GELU())
+        self.alone = nn.Linear(SIZE, classes)
+        self.head = nn.Linear(SIZE, classes)
+        with torch.no_grad():
+            self.embedding.weight *= 0.3
+            self.head.weight *= 0.1
+            self.alone.weight *= 0.1
+
+    def forward(self, x: Int[Tensor, "B d"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
+        there = (x != PAD)[..., None]  # (B, d, 1)
+        word = self.embedding(x)  # (B, d, e)
+        near = word.transpose(1, 2)  # (B, e, d)
+        for layer in self.near:
+            value, gate = layer(near).chunk(2, dim=1)
+            near = (near + value * gate.sigmoid()) * there.transpose(1, 2)
+        near = near.transpose(1, 2)  # (B, d, e)
+        mean = near.sum(1) / there.sum(1).clamp_min(1)  # (B, e)
+        whole = self.whole(torch.cat([mean, probs], 1))[:, None].expand_as(near)
+        W: Tensor = self.alone(word) + self.head(self.mix(torch.cat([near, whole], 2)))
+        return W - W.mean(-1, keepdim=True)
+
+
+class PlainTextExplainer(nn.Module):
+    """E of the paper: each word by itself through three dense layers, so that explaining is a look-up."""
+
+    def __init__(self, layout: TextLayout, classes: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(layout.ids, 100)
+        self.dense = nn.Sequential(
+            nn.Dropout(0.2),
+            nn.Linear(100, 250),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.Linear(250, 250),
+            nn.ReLU(),
+            nn.Linear(250, classes),
+        )
+
+    def forward(self, x: Int[Tensor, "B d"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
+        W: Tensor = self.dense(self.embedding(x))
+        return W
+
+
+class TextSelector(nn.Module):
+    """S of the paper: a bidirectional LSTM and three dense layers to the probability that each word is kept."""
+
+    def __init__(self, layout: TextLayout) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(layout.ids, 100)
+        self.lstm = nn.LSTM(100, 100, batch_first=True, bidirectional=True)
+        self.dense = nn.Sequential(
+            nn.Dropout(0.2), nn.Linear(200, 100), nn.ReLU(), nn.Dropout(0.2), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 1)
+        )
+
+    def forward(self, x: Int[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        states, _ = self.lstm(self.embedding(x))
+        pi: Tensor = self.dense(states).squeeze(-1).sigmoid()
+        return pi
+
+
+class TextApproximator(nn.Module):
+    """G of the paper: the kept words' embeddings through a convolution and a maximum over the text."""
+
+    def __init__(self, layout: TextLayout, classes: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(layout.ids, 100)
+        self.near = nn.Conv1d(100, 250, 3, padding=1)
+        self.head = nn.Linear(250, classes)
+
+    def forward(self, x: Int[Tensor, "B d"], z: Float[Tensor, "B d"]) -> Float[Tensor, "B C"]:
+        kept = self.embedding(x) * z[..., None]  # (B, d, e)
+        scores: Tensor = self.head(self.near(kept.transpose(1, 2)).relu().amax(2))
+        return scores

@@ -1,0 +1,133 @@
+"""Texts and their explained words as the renderers need them: pieces, ranks, the scale of shades, words over all texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from aimwise.explanation import Explanation, Target
+
+OFTEN = 2  # a word of the plot over all rows should come so many times
+STEPS = 1000  # weights are written in steps of about a thousandth of the largest
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One text and the places of its explained words, in reading order."""
+
+    text: str
+    places: tuple[tuple[int, int, int], ...]  # feature, start, end
+    beyond: int
+    """How many words of the tail were not explained."""
+
+    def pieces(self) -> Iterator[tuple[str, int | None]]:
+        """The text up to its tail, cut into words, each with its feature number, and what stands between them."""
+        at = 0
+        for feature, start, end in self.places:
+            if start > at:
+                yield self.text[at:start], None
+            yield self.text[start:end], feature
+            at = end
+
+    @property
+    def tail(self) -> str:
+        """What stands behind the last explained word."""
+        return self.text[self.places[-1][2] :] if self.places else self.text
+
+    @property
+    def note(self) -> str:
+        """What the reader must know of the tail."""
+        if not self.beyond:
+            return ""
+        return f"{self.beyond:,} more words were not explained" if self.beyond > 1 else "1 more word was not explained"
+
+
+def passage(explanation: Explanation, row: int) -> Passage:
+    """The text of a row; words without a known place are set one behind the other."""
+    here = explanation.present[row].nonzero().flatten().tolist()
+    beyond = 0 if explanation.unexplained is None else int(explanation.unexplained[row])
+    if explanation.sources is None or explanation.spans is None:
+        words = [str(explanation.values[row, j]) for j in here]
+        ends = list(accumulate(len(w) + 1 for w in words))
+        places = tuple((j, end - 1 - len(w), end - 1) for j, w, end in zip(here, words, ends, strict=True))
+        return Passage(" ".join(words), places, beyond)
+    spans = explanation.spans[row].tolist()
+    return Passage(explanation.sources[row], tuple((j, *spans[j]) for j in here), beyond)
+
+
+def strongest(explanation: Explanation, row: int, k: int, target: Target = None) -> list[int]:
+    """The k features of a row with the largest weights of either sign, the largest first."""
+    one = explanation[row]
+    order = one.order(target, by="size")[0].tolist()
+    return order[: min(k, int(one.present.sum()))]
+
+
+def shade_scale(weights: Tensor, present: Tensor) -> float:
+    """The weight that gets the full shade: the largest of a typical row, so that one odd row does not pale all others."""
+    sizes = torch.where(present[:, :, None] & weights.isfinite(), weights.abs(), 0.0)  # (B, d, C)
+    largest = sizes.flatten(1).amax(1) if sizes.numel() else torch.zeros(0)
+    largest = largest[largest > 0]
+    return float(largest.median()) if len(largest) else 0.0
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Every lower-cased word of all texts and where it occurs."""
+
+    words: list[str]
+    ids: np.ndarray  # (N,) the word of each occurrence
+    counts: np.ndarray  # (V,)
+
+    @classmethod
+    def of(cls, explanation: Explanation) -> Lexicon:
+        """The words of an explanation, row by row."""
+        known: dict[str, int] = {}
+        found = [known.setdefault(str(w).lower(), len(known)) for w in explanation.values[explanation.present.numpy()]]
+        ids = np.array(found, dtype=np.int64)
+        return cls(list(known), ids, np.bincount(ids, minlength=len(known)))
+
+    def leading(self, weights: np.ndarray, most: int) -> list[tuple[str, float, float, int]]:
+        """The words with the largest total size: word, mean weight, mean size, count; rare words only where too few are not."""
+        totals = np.bincount(self.ids, weights=weights, minlength=len(self.words))
+        sizes = np.bincount(self.ids, weights=np.abs(weights), minlength=len(self.words))
+        order = np.lexsort((-sizes, self.counts < OFTEN))[:most]
+        return [
+            (self.words[i], float(totals[i] / self.counts[i]), float(sizes[i] / self.counts[i]), int(self.counts[i]))
+            for i in order[np.argsort(-sizes[order], kind="stable")]
+        ]
+
+
+def record(explanation: Explanation) -> dict[str, object]:
+    """What the script needs of texts: places in UTF-16 units, one after the other, and weights as whole numbers of a unit."""
+    passages = [passage(explanation, i) for i in range(len(explanation))]
+    finite = torch.where(explanation.present[:, :, None] & explanation.weights.isfinite(), explanation.weights.abs(), 0.0)
+    largest = float(finite.max()) if finite.numel() else 0.0
+    unit = 10.0 ** math.floor(math.log10(largest)) / STEPS if largest else 1.0
+    weights = (explanation.weights.double() / unit).tolist()
+    return {
+        "texts": [p.text for p in passages],
+        "spans": [places(p) for p in passages],
+        "weights": [
+            [[round(w) if math.isfinite(w) else None for w in row[j]] for j, _, _ in p.places]
+            for row, p in zip(weights, passages, strict=True)
+        ],
+        "unit": unit,
+        "scale": float(f"{shade_scale(explanation.weights, explanation.present):.4g}"),
+        "beyond": [p.beyond for p in passages],
+        "notes": [p.note for p in passages],
+    }
+
+
+def places(p: Passage) -> list[int]:
+    """Start and end of each word as JavaScript counts, to which a character beyond the basic plane is two."""
+    flat = [at for _, *place in p.places for at in place]
+    if p.text.isascii():
+        return flat
+    wide = [0, *accumulate(ord(sign) > 0xFFFF for sign in p.text)]
+    return [at + wide[at] for at in flat]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
@@ -24,6 +25,9 @@ class Features(ABC):
 
     kind: ClassVar[str]
     """Which networks read these features: a key of `aimwise.nn.build.NETWORKS`."""
+
+    fill: str
+    """What stands in for a feature that is taken away."""
 
     @abstractmethod
     def fit(self: F, inputs: Any) -> F:
@@ -55,8 +59,15 @@ class Features(ABC):
         """The plain numbers from which networks for these features are built."""
 
     @abstractmethod
+    def _check_settings(self) -> None:
+        """Refuse settings that make no sense, the fill among them."""
+
     def filled(self: F, fill: str) -> F:
         """The same features with another fill."""
+        new = copy.copy(self)
+        new.fill = fill
+        new._check_settings()
+        return new
 
     @abstractmethod
     def encode(self, inputs: Any) -> Batch:

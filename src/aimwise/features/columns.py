@@ -15,9 +15,10 @@ from torch import Tensor
 from aimwise.batch import Batch
 from aimwise.errors import BadFeatures, BadSetting, unknown
 from aimwise.features.base import Features
+from aimwise.features.cells import Column
 from aimwise.features.facts import TableFacts, learn_facts, scaled
 from aimwise.features.fills import FILLS
-from aimwise.features.tables import ArrayTable, Column, Table, is_dataframe, read_table
+from aimwise.features.tables import ArrayTable, Table, is_dataframe, read_table
 
 
 @dataclass(frozen=True)
@@ -95,12 +96,6 @@ class Columns(Features):
             codes=torch.tensor([len(c.levels) + 2 if c.kind == "category" else 0 for c in columns]),
             features=len(self.names),
         )
-
-    def filled(self, fill: str) -> Columns:
-        new = copy.copy(self)
-        new.fill = fill
-        new._check_settings()
-        return new
 
     def encode(self, inputs: Any) -> Batch:
         table = self._matching(inputs)

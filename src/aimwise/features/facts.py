@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from aimwise.errors import BadFeatures, BadFile, BadSetting, unknown
+from aimwise.features.cells import KINDS, LEVELLED, Column
 from aimwise.features.fills import Fills, background_rows, learn_fills
-from aimwise.features.tables import KINDS, LEVELLED, Column, FrameTable, Table, as_levels
+from aimwise.features.tables import FrameTable, Table, as_levels
 
 EDGES = 17
 

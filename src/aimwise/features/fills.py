@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from aimwise.features.tables import LEVELLED, Column
+from aimwise.features.cells import LEVELLED, Column
 
 FILLS = ("background", "mean", "median", "noise", "constant")
 
 
 @dataclass(frozen=True)
 class Fills:
-    """Stand-ins for p columns, in the number form of `aimwise.features.tables`."""
+    """Stand-ins for p columns, in the number form of `aimwise.features.cells`."""
 
     mean: Tensor  # (p,) mean of numbers, most frequent level of all else
     median: Tensor  # (p,) median of numbers and ordinals, most frequent level of all else

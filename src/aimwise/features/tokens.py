@@ -71,12 +71,6 @@ class Tokens(Features):
     def layout(self) -> TextLayout:
         return TextLayout((self.ids or 1) + 1)
 
-    def filled(self, fill: str) -> Tokens:
-        new = copy.copy(self)
-        new.fill = fill
-        new._check_settings()
-        return new
-
     def encode(self, inputs: Any) -> Batch:
         table = as_ids(inputs)
         if table.numel() and int(table.max()) >= (self.ids or 1):

@@ -122,12 +122,6 @@ class Words(Features):
     def layout(self) -> TextLayout:
         return TextLayout(1 + len(self.keys_) + self.buckets)
 
-    def filled(self, fill: str) -> Words:
-        new = copy.copy(self)
-        new.fill = fill
-        new._check_settings()
-        return new
-
     def encode(self, inputs: Any) -> Batch:
         texts = as_texts(inputs)
         tokens = tokenize(texts)

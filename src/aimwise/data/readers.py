@@ -92,7 +92,7 @@ class LSTMTransformer(nn.Module):
     def __init__(self, ids: int, classes: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(ids, 256)
-        self.register_buffer("places", sinusoids(512, 256), persistent=False)
+        self.register_buffer("places", sinusoids(512, 256))
         self.encoder = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.5, batch_first=True)
         self.lstm = nn.LSTM(256, 512, batch_first=True, bidirectional=True)
         sizes = ((1024, 128), (128, 64))
@@ -176,10 +176,7 @@ class Reader:
             vocabulary = Vocabulary(facts["words"])
             with torch.device("meta"):
                 module = NETWORKS[facts["network"]](len(vocabulary.words), len(facts["classes"]))
-            module = module.to_empty(device="cpu") if facts["network"] == "lstm_transformer" else module
             module.load_state_dict(tensors, assign=True)
-            if isinstance(module, LSTMTransformer):
-                module.places = sinusoids(512, 256)
             return cls(facts["network"], facts["length"], vocabulary, module.eval(), tuple(facts["classes"]), facts["accuracy"])
         except (KeyError, TypeError, AttributeError, RuntimeError) as e:
             raise BadFile(f"{path} is damaged ({type(e).__name__}: {e}). Train the reader again.") from e

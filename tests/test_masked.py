@@ -23,7 +23,8 @@ def make(model, table, **settings):
 
 
 def test_calls_are_cut_into_chunks_and_counted(linear, table):
-    box, batch = make(linear, table, rows_per_call=100)
+    box, batch = make(linear, table)
+    box.blackbox.rows_per_call = 100
     got = box.whole(batch)
     assert linear.rows == [100, 100, 40]
     assert box.meter.queries == 240

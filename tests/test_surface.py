@@ -15,12 +15,12 @@ SOURCE = Path(aimwise.__file__).parent
 
 PUBLIC = {
     "AIM", "BlackBox", "Check", "Columns", "Explainer", "Explanation", "Features", "FunctionBox", "METHODS", "Random",
-    "SklearnBox", "Tokens", "TorchBox", "Words", "load",
+    "SklearnBox", "TextBox", "Tokens", "TorchBox", "Words", "load",
 }  # fmt: skip
 
 LAYERS = [
     {"errors"},
-    {"batch", "files", "progress"},
+    {"batch", "files", "gates", "progress"},
     {"blackbox", "features", "explanation", "training"},
     {"nn", "render"},
     {"masked"},

@@ -79,7 +79,7 @@ def test_a_torch_model_over_ids_is_explained(make, fill, tmp_path):
         (lambda: Tokens().fit(torch.rand(3, 4)), BadFeatures, "whole numbers"),
         (lambda: Tokens().fit(torch.ones(3, dtype=torch.long)), BadFeatures, r"\(3,\)"),
         (lambda: Tokens().fit(-IDS), BadFeatures, "id -5"),
-        (lambda: Tokens(fill="zero").fit(IDS), UnknownName, "fill 'zero'"),
+        (lambda: Tokens(fill="none").fit(IDS), UnknownName, "fill 'none'"),
         (lambda: Tokens(pad=-1).fit(IDS), BadSetting, "pad=-1"),
         (lambda: Tokens().fit(IDS).encode(IDS + 90), BadFeatures, "id 95, wanted ids below 6"),
     ],

@@ -3,6 +3,7 @@
 from aimwise.blackbox import BlackBox as BlackBox
 from aimwise.blackbox import FunctionBox as FunctionBox
 from aimwise.blackbox import SklearnBox as SklearnBox
+from aimwise.blackbox import TextBox as TextBox
 from aimwise.blackbox import TorchBox as TorchBox
 from aimwise.explainers import AIM as AIM
 from aimwise.explainers import METHODS as METHODS

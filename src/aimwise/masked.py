@@ -13,11 +13,9 @@ from torch import Tensor
 
 from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox
-from aimwise.errors import AimwiseError, BadBlackBox, OutOfQueries
+from aimwise.errors import AimwiseError, BadBlackBox, BadSetting, OutOfQueries
 from aimwise.features.base import Features
 from aimwise.progress import bar
-
-ROWS_PER_CALL = 8192
 
 
 @dataclass
@@ -49,10 +47,24 @@ class Masked:
 
     blackbox: BlackBox
     features: Features
-    rows_per_call: int = ROWS_PER_CALL
     retries: int = 0
     draws: int = 1
     meter: Meter = field(default_factory=Meter)
+
+    def __post_init__(self) -> None:
+        fill, able = self.features.inside, self.blackbox.inside
+        if fill is not None and fill not in able:
+            name = type(self.blackbox).__name__
+            raise BadSetting(
+                f"fill={fill!r} happens inside the model, and {name} {'can do ' + ', '.join(sorted(able)) if able else 'cannot'} "
+                "there. Choose another fill, or hand over the network itself: aimwise.TextBox(module, tokenizer) for texts, "
+                "aimwise.TorchBox(module) for token ids."
+            )
+
+    @property
+    def rows_per_call(self) -> int:
+        """How many inputs the black box is asked about at once."""
+        return self.blackbox.rows_per_call
 
     def __call__(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Float[Tensor, "B C"]:
         """Probabilities with feature i kept by z_i; a random fill is drawn `draws` times and the answers averaged."""

@@ -6,9 +6,10 @@ import hashlib
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -17,7 +18,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from aimwise.batch import Batch
-from aimwise.blackbox import BlackBox, as_blackbox, as_matrix, check_rows
+from aimwise.blackbox import BlackBox, as_blackbox
+from aimwise.blackbox.base import as_matrix, check_rows
 from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted
 from aimwise.explanation import Check, Explanation
 from aimwise.features import as_features
@@ -81,9 +83,10 @@ class Explainer(ABC):
         started = time.perf_counter()
         self.__dict__.pop("box_", None)
         check_fit(inputs, seed=seed, folder=folder, max_queries=max_queries, retries=retries)
-        learned = as_features(features, inputs)
+        blackbox = as_blackbox(model, class_names=class_names)
+        learned = as_features(features, inputs, word_fill=blackbox.word_fill)
         place = resolve_device(self.device)
-        box = Masked(as_blackbox(model, class_names=class_names), learned, retries=retries, meter=Meter(most=max_queries))
+        box = Masked(blackbox, learned, retries=retries, meter=Meter(most=max_queries))
         data = learned.encode(inputs).to(place)
         with seeded(seed, place):
             probs = box.whole(data)
@@ -132,6 +135,15 @@ class Explainer(ABC):
             unexplained=features.unexplained(data),
         )
         return replace(explanation, check=self._checked(data, explanation, check)) if check > 0 else explanation
+
+    def explain_batches(self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0) -> Iterator[Explanation]:
+        """Explain inputs from any iterable, a generator too, so many at a time: memory does not grow with their number."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise BadSetting(f"rows={rows!r}, wanted how many inputs to explain at a time: a whole number of at least 1.")
+        if isinstance(inputs, str):
+            raise BadFeatures("Got one text, wanted an iterable of texts. Pass [text].")
+        self._fitted()
+        return (self.explain(part, check=check) for part in portions(inputs, rows))
 
     def _checked(self, data: Batch, explanation: Explanation, masks: int) -> Check:
         """Compare the additive explanation with the black box on the same random masks of every row."""
@@ -191,6 +203,17 @@ class Explainer(ABC):
         digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
         digest.update(data.x.cpu().numpy().tobytes())
         return digest.hexdigest()
+
+
+def portions(inputs: Any, rows: int) -> Iterator[Any]:
+    """Tables and arrays in slices, other iterables in lists of so many."""
+    if hasattr(inputs, "shape"):
+        table = getattr(inputs, "iloc", inputs)
+        yield from (table[start : start + rows] for start in range(0, len(inputs), rows))
+        return
+    rest = iter(inputs)
+    while part := list(islice(rest, rows)):
+        yield part
 
 
 @contextmanager

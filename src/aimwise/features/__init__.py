@@ -15,10 +15,10 @@ from aimwise.features.words import Words as Words
 FEATURES: dict[str, type[Features]] = {"columns": Columns, "tokens": Tokens, "words": Words}
 
 
-def as_features(features: Features | None, inputs: Any) -> Features:
+def as_features(features: Features | None, inputs: Any, *, word_fill: str = "delete") -> Features:
     """The features given, learned from the inputs if they are not yet; without any, the kind that suits the inputs."""
     if features is None:
-        features = Words() if are_texts(inputs) else Columns()
+        features = Words(fill=word_fill) if are_texts(inputs) else Columns()
         if isinstance(features, Columns) and len(shape := table_shape(inputs)) != 2:
             raise BadFeatures(
                 f"Cannot tell what the features of inputs of shape {shape} are: tables (n, columns) and lists of texts are "

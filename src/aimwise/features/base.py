@@ -54,6 +54,11 @@ class Features(ABC):
         """Whether the fill draws: asking twice about one mask may then give two answers."""
 
     @property
+    def inside(self) -> str | None:
+        """The fill, if only the model itself can do it: it is then handed gates (`aimwise.gates`) instead of changed inputs."""
+        return None
+
+    @property
     @abstractmethod
     def layout(self) -> Any:
         """The plain numbers from which networks for these features are built."""

@@ -16,17 +16,18 @@ from aimwise.batch import Batch
 from aimwise.errors import BadFeatures, BadSetting, unknown
 from aimwise.features.base import Features
 from aimwise.features.words import TextLayout
+from aimwise.gates import GatedIds
 
-TOKEN_FILLS = ("in_place", "packed")
+TOKEN_FILLS = ("in_place", "packed", "zero")
 
 
 @dataclass(eq=False)
 class Tokens(Features):
     """Every token that is not padding is a feature.
 
-    fill: "in_place" (the token is replaced by `token`, by default padding, where it stands) or "packed" (the kept tokens move
-    to the front, padding follows). ids: how many different ids there are; learned from the inputs if not given.
-    words: what each id stands for, to show it.
+    fill: "in_place" (the token is replaced by `token`, by default padding, where it stands), "packed" (the kept tokens move
+    to the front, padding follows) or "zero" (its embedding is scaled; only then may a token be kept by a share).
+    ids: how many different ids there are; learned from the inputs if not given. words: what each id stands for, to show it.
     """
 
     kind: ClassVar[str] = "text"
@@ -61,7 +62,11 @@ class Tokens(Features):
 
     @property
     def soft(self) -> Bool[Tensor, ""]:
-        return torch.tensor(False)
+        return torch.tensor(self.fill == "zero")
+
+    @property
+    def inside(self) -> str | None:
+        return "zero" if self.fill == "zero" else None
 
     @property
     def random(self) -> bool:
@@ -84,8 +89,12 @@ class Tokens(Features):
         width = max(int(last.max()), 1) if len(batch) else 1
         return Batch(batch.x[:, :width], batch.present[:, :width], batch.raw)
 
-    def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Tensor:
+    def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Tensor | GatedIds:
         table = ids_of(batch)
+        if self.fill == "zero":
+            share = torch.ones(table.shape, dtype=z.dtype, device=z.device)
+            share[:, : z.shape[1]] = torch.where(batch.present, z, 1.0)
+            return GatedIds(table, share)
         keep = torch.zeros_like(table, dtype=torch.bool)
         keep[:, : z.shape[1]] = z.to(table.device) > 0.5
         keep &= table != self.pad

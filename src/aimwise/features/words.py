@@ -17,8 +17,10 @@ from aimwise.batch import Batch
 from aimwise.errors import BadFeatures, BadSetting, unknown
 from aimwise.features.base import Features
 from aimwise.features.tokenizer import Tokenized, tokenize
+from aimwise.gates import GatedTexts
 
-TEXT_FILLS = ("delete", "replace")
+INSIDE = ("mask", "pad", "zero")
+TEXT_FILLS = ("delete", "replace", *INSIDE)
 PAD = 0
 
 
@@ -70,7 +72,9 @@ class TextRows:
 class Words(Features):
     """Every word and punctuation mark is a feature, the same word twice is two.
 
-    fill: what taking a word away means: "delete" (the rest closes up) or "replace" (by `token`, in place).
+    fill: what taking a word away means. For any model: "delete" (the rest closes up) or "replace" (by `token`, in place). For a
+    `TextBox`, in place and for all pieces of the word: "mask" (the model's mask token), "pad" (its padding, not looked at) or
+    "zero" (the embedding is scaled; only then may a word be kept by a share).
     length: words beyond so many are left as they are and reported as not explained. min_count, vocabulary: words that come more
     often have an id of their own, the most frequent first; all others share `buckets` ids by their spelling.
     """
@@ -112,7 +116,11 @@ class Words(Features):
 
     @property
     def soft(self) -> Bool[Tensor, ""]:
-        return torch.tensor(False)
+        return torch.tensor(self.fill == "zero")
+
+    @property
+    def inside(self) -> str | None:
+        return self.fill if self.fill in INSIDE else None
 
     @property
     def random(self) -> bool:
@@ -155,8 +163,10 @@ class Words(Features):
         width = max(int(batch.present.sum(1).max()), 1) if len(batch) else 1
         return Batch(batch.x[:, :width], batch.present[:, :width], batch.raw)
 
-    def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> list[str]:
+    def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> list[str] | GatedTexts:
         rows, out = rows_of(batch), []
+        if self.inside:
+            return GatedTexts([rows.source.texts[i] for i in rows.index.tolist()], self.spans(batch), z, self.fill)
         keeps = (z > 0.5).tolist()
         for row, keep in zip(rows.index.tolist(), keeps, strict=True):
             before, words, gaps, after = rows.source.pieces(row)

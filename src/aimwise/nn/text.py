@@ -59,8 +59,12 @@ class PlainTextExplainer(nn.Module):
         )
 
     def forward(self, x: Int[Tensor, "B d"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
-        W: Tensor = self.dense(self.embedding(x))
-        return W
+        if self.training:  # every occurrence has its own dropout
+            W: Tensor = self.dense(self.embedding(x))
+            return W
+        words, place = torch.unique(x, return_inverse=True)
+        table: Tensor = self.dense(self.embedding(words))  # (words, C)
+        return table[place]
 
 
 class TextSelector(nn.Module):

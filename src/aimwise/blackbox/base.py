@@ -1,8 +1,7 @@
-"""Black boxes: anything that turns inputs into one row of class probabilities each."""
+"""What a black box is, the checks every answer passes, and the two that need no framework of their own."""
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from aimwise.errors import BadBlackBox, BadSetting
 
@@ -24,6 +23,12 @@ class BlackBox(ABC):
     class_names: tuple[str, ...] | None = None
     output: str = "probs"
     n_classes: int | None = None
+    inside: frozenset[str] = frozenset()
+    """The fills that it can do inside itself, given gates."""
+    word_fill: str = "delete"
+    """How a word is taken away from the texts it is asked about, where the user does not say."""
+    rows_per_call: int = 8192
+    """How many inputs it is best asked about at once."""
 
     @abstractmethod
     def _answer(self, inputs: Any) -> Any:
@@ -90,69 +95,6 @@ class SklearnBox(BlackBox):
                 "Explain one output at a time: pass lambda X: model.predict_proba(X)[0]."
             )
         return answer
-
-
-class TorchBox(BlackBox):
-    """A torch module that returns logits or probabilities, said or found out on the first call."""
-
-    def __init__(
-        self,
-        module: nn.Module,
-        *,
-        output: str = "auto",
-        class_names: Sequence[str] | None = None,
-    ) -> None:
-        self.module = module
-        self.output: str = known_output(output)
-        self.class_names = tuple(map(str, class_names)) if class_names is not None else None
-
-    def _answer(self, inputs: Any) -> Any:
-        place = next((t for t in (*self.module.parameters(), *self.module.buffers()) if t.is_floating_point()), torch.empty(0))
-        x = inputs if isinstance(inputs, Tensor) else as_tensor(inputs)
-        x = x.to(place.device, place.dtype) if x.is_floating_point() else x.to(place.device)
-        training = [part for part in self.module.modules() if part.training]
-        for part in training:
-            part.training = False
-        try:
-            with torch.no_grad():
-                answer = as_matrix(self.module(x), len(x))
-        finally:
-            for part in training:
-                part.training = True
-        self.output = settled(self.output, answer)
-        return normalised(answer, self.output)
-
-
-def as_blackbox(model: Any, *, class_names: Sequence[str] | None = None) -> BlackBox:
-    """Wrap a classifier, a torch module or a function; a `BlackBox` passes through."""
-    if isinstance(model, BlackBox):
-        if class_names is None:
-            return model
-        named = copy.copy(model)
-        named.class_names = tuple(map(str, class_names))
-        return named
-    if isinstance(model, nn.Module):
-        return TorchBox(model, class_names=class_names)
-    if hasattr(model, "predict_proba") and hasattr(model, "classes_"):
-        return SklearnBox(model, class_names=class_names)
-    if hasattr(model, "predict"):
-        name = type(model).__name__
-        raise BadBlackBox(
-            f"{name} is not fitted or has no predict_proba, and probabilities are what is explained. Fit it first, "
-            "wrap it in sklearn.calibration.CalibratedClassifierCV, or pass a function inputs -> (n, C)."
-        )
-    if callable(model):
-        return FunctionBox(model, class_names=class_names)
-    raise BadBlackBox(
-        f"Cannot use {type(model).__name__} as a black box. Pass a fitted classifier with predict_proba, "
-        "a torch module, or a function inputs -> (n, C) probabilities."
-    )
-
-
-def as_tensor(inputs: Any) -> Tensor:
-    """Arrays and frames of numbers for a torch module."""
-    values = np.array(inputs)
-    return torch.from_numpy(values.astype(np.float32) if values.dtype == object else values)
 
 
 def as_matrix(answer: Any, n: int) -> Float[Tensor, "B C"]:

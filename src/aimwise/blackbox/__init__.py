@@ -1,0 +1,50 @@
+"""Black boxes: anything that turns inputs into one row of class probabilities each."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from aimwise.blackbox.base import BlackBox as BlackBox
+from aimwise.blackbox.base import FunctionBox as FunctionBox
+from aimwise.blackbox.base import SklearnBox as SklearnBox
+from aimwise.blackbox.modules import TorchBox as TorchBox
+from aimwise.blackbox.text import TextBox as TextBox
+from aimwise.blackbox.text import comes_from, of_pipeline
+from aimwise.errors import BadBlackBox
+
+
+def as_blackbox(model: Any, *, class_names: Sequence[str] | None = None) -> BlackBox:
+    """Wrap a classifier, a torch module, a pipeline of transformers or a function; a `BlackBox` passes through."""
+    if isinstance(model, BlackBox):
+        if class_names is None:
+            return model
+        named = copy.copy(model)
+        named.class_names = tuple(map(str, class_names))
+        return named
+    if comes_from(model, "transformers") and not isinstance(model, nn.Module):
+        return of_pipeline(model, class_names)
+    if comes_from(model, "transformers") and model.main_input_name == "input_ids":
+        raise BadBlackBox(
+            f"{type(model).__name__} takes token ids, and only its tokenizer makes them from texts. Pass "
+            "aimwise.TextBox(model, tokenizer), or a transformers pipeline, which holds both."
+        )
+    if isinstance(model, nn.Module):
+        return TorchBox(model, class_names=class_names)
+    if hasattr(model, "predict_proba") and hasattr(model, "classes_"):
+        return SklearnBox(model, class_names=class_names)
+    if hasattr(model, "predict"):
+        name = type(model).__name__
+        raise BadBlackBox(
+            f"{name} is not fitted or has no predict_proba, and probabilities are what is explained. Fit it first, "
+            "wrap it in sklearn.calibration.CalibratedClassifierCV, or pass a function inputs -> (n, C)."
+        )
+    if callable(model):
+        return FunctionBox(model, class_names=class_names)
+    raise BadBlackBox(
+        f"Cannot use {type(model).__name__} as a black box. Pass a fitted classifier with predict_proba, "
+        "a torch module, a transformers pipeline, or a function inputs -> (n, C) probabilities."
+    )

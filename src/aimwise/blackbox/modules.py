@@ -1,0 +1,117 @@
+"""Torch modules as black boxes, and how the embeddings inside them are kept by a share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from aimwise.blackbox.base import BlackBox, as_matrix, known_output, normalised, settled
+from aimwise.errors import BadBlackBox
+from aimwise.gates import GatedIds
+
+
+class TorchBox(BlackBox):
+    """A torch module that returns logits or probabilities, said or found out on the first call.
+
+    embedding: the layer whose rows are zeroed by the fill "zero"; by default any `nn.Embedding` that is handed the ids.
+    """
+
+    inside = frozenset({"zero"})
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        output: str = "auto",
+        class_names: Sequence[str] | None = None,
+        embedding: nn.Module | None = None,
+    ) -> None:
+        self.module = module
+        self.output: str = known_output(output)
+        self.class_names = tuple(map(str, class_names)) if class_names is not None else None
+        self.embedding = embedding
+
+    def _answer(self, inputs: Any) -> Any:
+        place = place_of(self.module)
+        gated = isinstance(inputs, GatedIds)
+        x = as_tensor(inputs.ids if gated else inputs)
+        x = x.to(place.device, place.dtype) if x.is_floating_point() else x.to(place.device)
+        with ExitStack() as stack:
+            stack.enter_context(evaluating(self.module))
+            if gated:
+                stack.enter_context(embeddings_kept(self.module, self.embedding, x, inputs.share))
+            answer = as_matrix(scores_of(self.module(x)), len(x))
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output)
+
+
+def place_of(module: nn.Module) -> Tensor:
+    """A tensor of the device and type that a module's numbers have."""
+    return next((t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()), torch.empty(0))
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """No dropout and no gradients inside; every part in its own mode again afterwards."""
+    training = [part for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@contextmanager
+def embeddings_kept(module: nn.Module, embedding: nn.Module | None, ids: Tensor, share: Tensor) -> Iterator[None]:
+    """Inside, what the embedding says of each id is multiplied by that id's share."""
+    used = False
+
+    def keep(layer: nn.Module, given: tuple[Any, ...], made: Tensor) -> Tensor | None:
+        nonlocal used
+        if embedding is None and not (given and isinstance(given[0], Tensor) and torch.equal(given[0], ids)):
+            return None
+        if made.shape[:2] != ids.shape:
+            raise BadBlackBox(
+                f"The embedding returned shape {tuple(made.shape)} for ids of shape {tuple(ids.shape)}, wanted one vector for "
+                "each id. Pass the layer that embeds the ids, embedding=module..., or choose a fill other than 'zero'."
+            )
+        used = True
+        return made * share.to(made.device, made.dtype)[..., None]
+
+    layers = [embedding] if embedding is not None else [part for part in module.modules() if isinstance(part, nn.Embedding)]
+    hooks = [layer.register_forward_hook(keep) for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not used:
+        raise BadBlackBox(
+            f"fill='zero' zeroes embeddings, but no nn.Embedding of {type(module).__name__} was handed the ids. Pass the layer "
+            "that embeds them, embedding=module..., or choose another fill."
+        )
+
+
+def scores_of(answer: Any) -> Any:
+    """The scores in what a module returned: itself, its entry "logits", or the first of several."""
+    if isinstance(answer, Mapping):
+        if "logits" not in answer:
+            raise BadBlackBox(f"The module returned {', '.join(map(str, answer))}, wanted logits among them, or a tensor (n, C).")
+        return answer["logits"]
+    return answer[0] if isinstance(answer, tuple) and answer else answer
+
+
+def as_tensor(inputs: Any) -> Tensor:
+    """Arrays and frames of numbers for a torch module."""
+    if isinstance(inputs, Tensor):
+        return inputs
+    values = np.array(inputs)
+    return torch.from_numpy(values.astype(np.float32) if values.dtype == object else values)

@@ -1,0 +1,269 @@
+"""Torch modules over token ids behind their own tokenizer, transformers' classifiers among them, as black boxes over texts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from aimwise.blackbox.base import BlackBox, as_matrix, known_output, normalised, settled
+from aimwise.blackbox.modules import as_tensor, embeddings_kept, evaluating, place_of, scores_of
+from aimwise.errors import BadBlackBox, BadSetting
+from aimwise.gates import GatedTexts
+
+IDS, SEEN, PLACES = "input_ids", "attention_mask", "offset_mapping"
+UNLIMITED = 1_000_000  # transformers writes a huge number where a tokenizer knows no limit
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Texts as the numbers a module takes, and where each token stands in its text."""
+
+    inputs: dict[str, np.ndarray]  # each (n, L)
+    lengths: np.ndarray  # (n,)
+    places: np.ndarray | None  # (n, L, 2)
+    left: bool = False  # whether padding stands before the tokens
+
+    def rows(self, index: np.ndarray) -> Encoded:
+        """Some of the texts, without tokens that none of them has."""
+        lengths = self.lengths[index]
+        longest = max(int(lengths.max(initial=0)), 1)
+        cut = slice(-longest, None) if self.left else slice(longest)
+        places = None if self.places is None else self.places[index][:, cut]
+        return Encoded({name: v[index][:, cut] for name, v in self.inputs.items()}, lengths, places, self.left)
+
+
+class Tokenizer(ABC):
+    """Texts to ids, for a module that takes them."""
+
+    named: bool
+    """Whether the module takes what was encoded by name."""
+    pad: int | None = None
+    mask: int | None = None
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """The texts as the module takes them."""
+
+
+class PretrainedTokenizer(Tokenizer):
+    """A tokenizer of transformers."""
+
+    named = True
+
+    def __init__(self, tokenizer: Any, limit: int) -> None:
+        self.tokenizer, self.limit = tokenizer, limit
+        self.pad, self.mask = tokenizer.pad_token_id, tokenizer.mask_token_id
+        if self.pad is None:
+            raise BadBlackBox(
+                "The tokenizer has no padding token, so texts of different length cannot be asked about together. Set "
+                "tokenizer.pad_token = tokenizer.eos_token and model.config.pad_token_id = tokenizer.pad_token_id."
+            )
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        placed = bool(self.tokenizer.is_fast)
+        found = self.tokenizer(
+            list(texts), truncation=True, max_length=self.limit, return_attention_mask=True, return_offsets_mapping=placed
+        )
+        lengths = np.array([len(ids) for ids in found[IDS]], dtype=np.int64)
+        left = self.tokenizer.padding_side == "left"
+        kinds = self.tokenizer.pad_token_type_id
+        padding = {IDS: self.pad, SEEN: 0, "token_type_ids": kinds}
+        inputs = {name: padded(rows, lengths, padding.get(name, 0), left) for name, rows in found.items() if name != PLACES}
+        places = padded(found[PLACES], lengths, 0, left) if placed else None
+        return Encoded(inputs, lengths, places, left)
+
+
+class FunctionTokenizer(Tokenizer):
+    """A function from texts to ids, (n, length), or to a mapping with input_ids and, if it can tell, offset_mapping."""
+
+    def __init__(self, function: Callable[[list[str]], Any], pad: int | None, mask: int | None) -> None:
+        self.function, self.pad, self.mask = function, pad, mask
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        found = self.function(list(texts))
+        self.named = isinstance(found, Mapping) and set(found) - {IDS, PLACES} != set()
+        given = (
+            {name: as_tensor(v).numpy() for name, v in found.items()}
+            if isinstance(found, Mapping)
+            else {IDS: as_tensor(found).numpy()}
+        )
+        places = given.pop(PLACES, None)
+        if IDS not in given or given[IDS].ndim != 2 or len(given[IDS]) != len(texts):
+            got = {name: v.shape for name, v in given.items()}
+            raise BadBlackBox(
+                f"The tokenizer returned {got} for {len(texts)} texts, wanted {IDS} of shape ({len(texts)}, length)."
+            )
+        width = given[IDS].shape[1]
+        return Encoded(given, np.full(len(texts), width), places)
+
+
+class TextBox(BlackBox):
+    """A torch module over token ids with its tokenizer: takes texts, and takes words away where the module sees them.
+
+    tokenizer: one of transformers, or a function texts -> ids (n, length); if it returns {"input_ids": ..., "offset_mapping":
+    ...} with the character places of every token (start = end for padding), words can be masked in place.
+    pad, mask: the ids that stand in for a word with the fills "pad" and "mask"; a tokenizer of transformers knows its own.
+    embedding: the layer whose rows the fill "zero" scales; by default any `nn.Embedding` that is handed the ids.
+    tokens_per_call: how many tokens, padding included, the module is given at once.
+    """
+
+    rows_per_call = 1024
+
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        *,
+        output: str = "auto",
+        class_names: Sequence[str] | None = None,
+        pad: int | None = None,
+        mask: int | None = None,
+        embedding: nn.Module | None = None,
+        tokens_per_call: int = 16_384,
+    ) -> None:
+        if tokens_per_call < 1:
+            raise BadSetting(f"tokens_per_call={tokens_per_call}, wanted at least 1.")
+        if comes_from(module, "transformers"):
+            output, class_names = "logits", class_names or labels_of(module)
+        self.module, self.embedding, self.tokens_per_call = module, embedding, tokens_per_call
+        self.output = known_output(output)
+        self.class_names = tuple(map(str, class_names)) if class_names is not None else None
+        self.tokenizer: Tokenizer = (
+            PretrainedTokenizer(tokenizer, longest_input(module, tokenizer))
+            if comes_from(tokenizer, "transformers")
+            else FunctionTokenizer(tokenizer, pad, mask)
+        )
+        known = {"mask": self.tokenizer.mask, "pad": self.tokenizer.pad}
+        self.inside = frozenset({"zero", *(name for name, token in known.items() if token is not None)})
+        self.word_fill = "mask" if "mask" in self.inside else "delete"
+
+    def _answer(self, inputs: Any) -> Any:
+        texts = inputs.texts if isinstance(inputs, GatedTexts) else inputs
+        if not len(texts):
+            texts, inputs = [""], [""]
+            return self._answer(inputs)[:0]
+        distinct = {text: i for i, text in enumerate(dict.fromkeys(texts))}  # masks of one text come together
+        encoded = self.tokenizer.encode(list(distinct))
+        which = np.array([distinct[text] for text in texts])
+        words = self._words(inputs, encoded, which) if isinstance(inputs, GatedTexts) else None
+        order = np.argsort(encoded.lengths[which], kind="stable")
+        answers = [self._part(encoded, which, words, rows, inputs) for rows in self._parts(order, encoded.lengths[which])]
+        answer = torch.cat(answers)
+        back = torch.empty_like(answer)
+        back[torch.from_numpy(order)] = answer
+        self.output = settled(self.output, back)
+        return normalised(back, self.output)
+
+    def _parts(self, order: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
+        """Row numbers, shortest texts first, in parts of as many tokens as the module is given at once."""
+        start = 0
+        while start < len(order):
+            longest = np.maximum(lengths[order[start:]], 1)
+            fits = int((longest * np.arange(1, len(longest) + 1) <= self.tokens_per_call).sum())
+            yield order[start : start + max(fits, 1)]
+            start += max(fits, 1)
+
+    def _words(self, inputs: GatedTexts, encoded: Encoded, which: np.ndarray) -> np.ndarray:
+        """Which feature each token of each distinct text belongs to, (n, L); -1 where it belongs to none."""
+        if encoded.places is None:
+            raise BadBlackBox(
+                f"fill={inputs.fill!r} must know where each token stands in its text, and this tokenizer does not tell. Use a "
+                "fast tokenizer of transformers, return offset_mapping beside input_ids, or use fill='delete' or 'replace'."
+            )
+        _, first = np.unique(which, return_index=True)
+        return owners(encoded.places, inputs.spans[first])
+
+    def _part(self, encoded: Encoded, which: np.ndarray, words: np.ndarray | None, rows: np.ndarray, inputs: Any) -> Tensor:
+        """The module's scores for some rows."""
+        place = place_of(self.module)
+        part = encoded.rows(which[rows])
+        given = {name: torch.from_numpy(v).to(place.device) for name, v in part.inputs.items()}
+        with ExitStack() as stack:
+            stack.enter_context(evaluating(self.module))
+            if words is not None:
+                width = part.inputs[IDS].shape[1]
+                owner = words[which[rows]]
+                owner = torch.from_numpy(owner[:, -width:] if encoded.left else owner[:, :width])
+                share = inputs.share[torch.from_numpy(rows).to(inputs.share.device)].cpu()
+                share = torch.where(owner >= 0, share.gather(1, owner.clamp_min(0)), 1.0).to(place.device)  # (b, L)
+                if inputs.fill == "zero":
+                    stack.enter_context(embeddings_kept(self.module, self.embedding, given[IDS], share))
+                else:
+                    given = self._replaced(given, share > 0.5, inputs.fill)
+            answer = self.module(**given) if self.tokenizer.named else self.module(given[IDS])
+            return as_matrix(scores_of(answer), len(rows)).cpu()
+
+    def _replaced(self, given: dict[str, Tensor], keep: Tensor, fill: str) -> dict[str, Tensor]:
+        """The mask or padding id in place of tokens that are not kept; padding is not looked at."""
+        token = self.tokenizer.mask if fill == "mask" else self.tokenizer.pad
+        new = given | {IDS: torch.where(keep, given[IDS], torch.tensor(token, device=keep.device, dtype=given[IDS].dtype))}
+        if fill == "pad" and SEEN in given:
+            new[SEEN] = given[SEEN] * keep
+        return new
+
+
+def owners(places: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    """The feature in whose span each token's last character lies, (n, L); -1 if in none."""
+    far = max(int(places.max(initial=0)), int(spans.max(initial=0))) + 2
+    row = np.arange(len(places))[:, None] * far
+    width = spans.shape[1]
+    filled = spans[..., 1] > spans[..., 0]
+    starts = np.where(filled, spans[..., 0], far - 1) + row  # (n, d); missing features stand at the end of their row
+    last = places[..., 1] - 1
+    at = np.searchsorted(starts.ravel(), (last + row).ravel(), side="right").reshape(last.shape) - 1  # (n, L)
+    column = at - np.arange(len(places))[:, None] * width
+    inside = (column >= 0) & (places[..., 1] > places[..., 0])
+    column = np.where(inside, column, 0)
+    ends = np.take_along_axis(np.where(filled, spans[..., 1], 0), column, 1)
+    return np.where(inside & (last < ends), column, -1)
+
+
+def padded(rows: Sequence[Sequence[Any]], lengths: np.ndarray, value: int, left: bool) -> np.ndarray:
+    """Rows of different length as one array, filled up with a value."""
+    width = max(int(lengths.max(initial=0)), 1)
+    there = np.arange(width) < lengths[:, None]
+    if left:
+        there = there[:, ::-1]
+    flat = np.array([v for row in rows for v in row], dtype=np.int64)
+    out = np.full((len(rows), width, *flat.shape[1:]), value, dtype=np.int64)
+    out[there] = flat.reshape(-1, *out.shape[2:])
+    return out
+
+
+def longest_input(module: nn.Module, tokenizer: Any) -> int:
+    """How many tokens a module of transformers can read; what is beyond is cut off, as its tokenizer would."""
+    limits = [int(tokenizer.model_max_length)]
+    for name, part in module.named_modules():
+        if isinstance(part, nn.Embedding) and ("position" in name or name.endswith("wpe")):
+            limits.append(part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1))
+    return min((limit for limit in limits if 0 < limit < UNLIMITED), default=512)
+
+
+def comes_from(thing: Any, package: str) -> bool:
+    """Whether a thing's class or one it is made from belongs to a package, without importing that package."""
+    return any(kind.__module__.split(".")[0] == package for kind in type(thing).__mro__)
+
+
+def of_pipeline(pipeline: Any, class_names: Sequence[str] | None) -> TextBox:
+    """A text-classification pipeline of transformers as a black box."""
+    if pipeline.task not in ("text-classification", "sentiment-analysis"):
+        raise BadBlackBox(f"The pipeline's task is {pipeline.task!r}, wanted 'text-classification'.")
+    return TextBox(pipeline.model, pipeline.tokenizer, class_names=class_names)
+
+
+def labels_of(model: Any) -> list[str]:
+    """The names of the classes of a sequence classifier of transformers."""
+    config = model.config
+    if config.problem_type == "multi_label_classification" or config.num_labels < 2:
+        raise BadBlackBox(
+            f"The model has {config.num_labels} outputs of the kind {config.problem_type or 'regression'!r}, wanted one "
+            "probability for each of several classes that exclude each other. Explain one label: pass a function texts -> (n, 2)."
+        )
+    return [str(config.id2label[i]) for i in range(config.num_labels)]

@@ -176,3 +176,26 @@ def test_every_part_of_a_module_keeps_its_own_mode():
 def test_two_classes_of_one_name_are_refused():
     with pytest.raises(BadBlackBox, match="same name"):
         FunctionBox(lambda x: np.full((len(x), 2), 0.5), class_names=["a", "a"]).probs(X)
+
+
+class Hungry(torch.nn.Module):
+    """Takes no more than three rows at a time."""
+
+    def __init__(self, most=3):
+        super().__init__()
+        self.most, self.rows = most, []
+
+    def forward(self, x):
+        self.rows.append(len(x))
+        if len(x) > self.most:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+        return torch.stack([x[:, 0], 1 - x[:, 0]], 1)
+
+
+def test_rows_are_halved_until_they_fit_the_memory():
+    x = torch.rand(10, 2)
+    box = TorchBox(Hungry(), output="probs")
+    torch.testing.assert_close(box.probs(x)[:, 0], x[:, 0])
+    assert box.rows_per_call == 2, "the next calls are small from the start"
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        TorchBox(Hungry(0), output="probs").probs(x)

@@ -37,17 +37,29 @@ class TorchBox(BlackBox):
         self.embedding = embedding
 
     def _answer(self, inputs: Any) -> Any:
+        answer = self._halves(inputs.ids, inputs.share) if isinstance(inputs, GatedIds) else self._halves(as_tensor(inputs), None)
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output)
+
+    def _halves(self, x: Tensor, share: Tensor | None) -> Tensor:
+        """The scores of all rows; where the GPU's memory is too small for them at once, of one half after the other."""
+        try:
+            return self._scores(x, share)
+        except torch.cuda.OutOfMemoryError:
+            if len(x) < 2:
+                raise
+        self.rows_per_call = half = len(x) // 2
+        parts = (slice(half), slice(half, None))
+        return torch.cat([self._halves(x[part], None if share is None else share[part]) for part in parts])
+
+    def _scores(self, x: Tensor, share: Tensor | None) -> Tensor:
         place = place_of(self.module)
-        gated = isinstance(inputs, GatedIds)
-        x = as_tensor(inputs.ids if gated else inputs)
         x = x.to(place.device, place.dtype) if x.is_floating_point() else x.to(place.device)
         with ExitStack() as stack:
             stack.enter_context(evaluating(self.module))
-            if gated:
-                stack.enter_context(embeddings_kept(self.module, self.embedding, x, inputs.share))
-            answer = as_matrix(scores_of(self.module(x)), len(x))
-        self.output = settled(self.output, answer)
-        return normalised(answer, self.output)
+            if share is not None:
+                stack.enter_context(embeddings_kept(self.module, self.embedding, x, share))
+            return as_matrix(scores_of(self.module(x)), len(x))
 
 
 def place_of(module: nn.Module) -> Tensor:

@@ -125,7 +125,7 @@ def test_a_group_of_numbers_is_one_feature_and_shows_its_values(table):
     frame = pd.DataFrame(table, columns=list("abcde"))
     columns = Columns(groups={"pair": ["a", "c"]}).fit(frame)
     assert columns.names == ("pair", "b", "d", "e")
-    assert columns.spread(torch.tensor([[1.0, 2, 3, 4]])).tolist() == [[1, 2, 1, 3, 4]]
+    assert columns.spread(columns.encode(frame), torch.tensor([[1.0, 2, 3, 4]])).tolist() == [[1, 2, 1, 3, 4]]
     assert columns.values(columns.encode(frame))[0, 0] == f"a={table[0, 0]}, c={table[0, 2]}"
 
 

@@ -126,10 +126,11 @@ def test_hardened_is_one_hot():
 def test_networks_for_tables_take_every_kind_of_column_and_groups(frame, reading):
     columns = Columns(groups={"both": ["number", "text"]}).fit(frame)
     made, layout = family("table", reading), columns.layout
-    x, d = columns.encode(frame).x, len(columns.names)
+    batch = columns.encode(frame)
+    x, d = batch.x, len(columns.names)
     W = made.explainer(layout, 3)(x, torch.full((len(x), 3), 1 / 3))
     pi = made.selector(layout)(x)
-    scores = made.approximator(layout, 3)(x, columns.spread(pi))
+    scores = made.approximator(layout, 3)(x, columns.spread(batch, pi))
     assert W.shape == (len(x), d, 3)
     assert pi.shape == (len(x), d)
     assert scores.shape == (len(x), 3)

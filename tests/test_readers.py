@@ -1,14 +1,20 @@
-"""The paper's text black boxes: vocabulary, networks, training and files."""
+"""The paper's black boxes over texts: vocabulary, tokenizer, training and files."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from aimwise.blackbox import as_blackbox
 from aimwise.data import Dataset, Split
-from aimwise.data.readers import NETWORKS, Reader, Vocabulary, train_reader
-from aimwise.errors import BadFile, UnknownName
+from aimwise.data.networks import TEXT_NETWORKS
+from aimwise.data.readers import RECIPES, Reader, Vocabulary, train_reader
+from aimwise.errors import BadFeatures, UnknownName
 
 
 def toy(name="ag_news", rows=240):
@@ -25,36 +31,93 @@ def toy(name="ag_news", rows=240):
     return Dataset(name, part, part, ("sports", "business", "science", "world"), "toy")
 
 
+def reader(network="word_cnn", words=("a", "b", "c"), length=12):
+    torch.manual_seed(0)
+    return Reader._build(network, ("x", "y", "z"), {"length": length, "words": words})
+
+
 def test_vocabulary_by_hand():
     vocabulary = Vocabulary.learn(["B a a, A", "b zzz"], min_count=2)
     assert vocabulary.words == ("<pad>", "<unk>", "a", "b")
     assert vocabulary.encode(["A b never", ""], 4).tolist() == [[2, 3, 1, 0], [0, 0, 0, 0]]
     assert vocabulary.encode(["a a a a a"], 2).tolist() == [[2, 2]]
+    assert Vocabulary([]).encode(["a b"], 3).tolist() == [[1, 1, 0]]
+    assert vocabulary.encode([], 3).shape == (0, 3)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+def test_the_tokenizer_by_hand():
+    made = reader(length=4).tokenizer(["Zoo,  a B", "", "c c c c c c"])
+    assert made["input_ids"].tolist() == [[1, 1, 2, 3], [0, 0, 0, 0], [4, 4, 4, 4]]
+    places = [[[0, 3], [3, 4], [6, 7], [8, 9]], [[0, 0]] * 4, [[0, 1], [2, 3], [4, 5], [6, 7]]]
+    assert made["offset_mapping"].tolist() == places
+    assert {v.dtype for v in made.values()} == {torch.int64}
+
+
+TEXT = st.text(st.sampled_from("abc ABC,.'\u00e9\u0301\u4e2d\n"), max_size=40)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TEXT, max_size=5))
+def test_the_tokenizer_says_where_each_id_stands(texts):
+    words = ("a", "b", "c", "ab", ",", "\u4e2d")
+    one = reader(words=words, length=9)
+    made = one.tokenizer(texts)
+    assert torch.equal(made["input_ids"], one.encode(texts))
+    assert made["offset_mapping"].shape == (len(texts), 9, 2)
+    for text, ids, places in zip(texts, made["input_ids"].tolist(), made["offset_mapping"].tolist(), strict=True):
+        for i, (start, end) in zip(ids, places, strict=True):
+            word = text[start:end].lower()
+            assert word == "" if i == 0 else word not in words and word if i == 1 else word == one.vocabulary.words[i]
+
+
+@pytest.mark.parametrize("network", TEXT_NETWORKS)
 def test_networks_read_ids_and_come_back_from_disk(network, tmp_path):
-    vocabulary = Vocabulary(["a", "b", "c"])
-    module = NETWORKS[network](5, 3).eval()
-    reader = Reader(network, 12, vocabulary, module, ("x", "y", "z"), 0.5)
-    ids = reader.encode(["a b c a", "c"])
-    back = Reader.load(reader.save(tmp_path / "reader"))
+    made = reader(network)
+    made.module.eval()
+    ids = made.encode(["a b c a", "c"])
+    back = Reader.load(made.save(tmp_path / "reader"))
     with torch.no_grad():
-        assert module(ids).shape == (2, 3)
-        torch.testing.assert_close(back.module(back.encode(["a b c a", "c"])), module(ids))
-    assert (back.classes, back.accuracy, back.length) == (("x", "y", "z"), 0.5, 12)
+        assert made.module(ids).shape == (2, 3)
+        assert torch.equal(back.module(back.encode(["a b c a", "c"])), made.module(ids))
+    assert (back.network, back.classes, back.length, back.vocabulary.words[2:]) == (network, ("x", "y", "z"), 12, ("a", "b", "c"))
+    assert not back.module.training
 
 
-def test_training_learns_and_is_the_same_for_a_seed():
-    first, second = (train_reader(toy(), epochs=3, seed=1) for _ in range(2))
-    assert first.accuracy > 0.9
-    assert first.accuracy == second.accuracy
+def test_a_reader_is_a_black_box_over_texts():
+    made = reader()
+    made.module.train()
+    texts = ["a b", "", "c " * 30] * 300
+    probs = made(texts)
+    with torch.no_grad():
+        torch.testing.assert_close(probs, made.module.eval()(made.encode(texts)).softmax(1))
+    assert made([]).shape == (0, 3)
+    torch.testing.assert_close(as_blackbox(made, class_names=made.classes).probs(texts), probs)
+    with pytest.raises(BadFeatures, match="Got one text"):
+        made("a b")
+
+
+def test_training_learns_and_is_the_same_for_a_seed(monkeypatch):
+    monkeypatch.setitem(RECIPES, "ag_news", replace(RECIPES["ag_news"], length=16))
+    made = []
+    for seed in (1, 1, 2):
+        torch.rand(3)  # what the global generator has done must not matter
+        state = torch.get_rng_state()
+        made.append(train_reader(toy(), epochs=3, seed=seed))
+        assert torch.equal(torch.get_rng_state(), state)
+    first, second, other = made
+    assert first.accuracy == second.accuracy == first.test_accuracy > 0.9
     assert not first.module.training
+    ids = first.encode(toy().test.inputs)
+    with torch.no_grad():
+        assert torch.equal(first.module(ids), second.module(ids))
+        assert not torch.equal(first.module(ids), other.module(ids))
 
 
-def test_unknown_sets_and_damaged_files_are_named(tmp_path):
+def test_the_papers_recipes_and_unknown_sets():
+    assert {name: (recipe.network, recipe.length, recipe.plan.batch_size) for name, recipe in RECIPES.items()} == {
+        "imdb": ("bigru", 400, 64),
+        "ag_news": ("word_cnn", 400, 100),
+        "hatexplain": ("lstm_transformer", 200, 64),
+    }
     with pytest.raises(UnknownName, match="text black box 'wine'"):
         train_reader(toy("wine"))
-    (tmp_path / "reader.json").write_text('{"format": "other"}')
-    with pytest.raises(BadFile):
-        Reader.load(tmp_path)

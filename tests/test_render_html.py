@@ -18,7 +18,8 @@ import torch
 
 from aimwise.errors import BadSetting
 from aimwise.explanation import Check, Explanation
-from aimwise.render.html import Table, page, section, signed
+from aimwise.render.html import Table, page, section
+from aimwise.render.say import signed
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -131,7 +132,19 @@ def test_absent_features_and_bad_numbers_are_marked() -> None:
     assert block["truth"] is None
 
 
-@pytest.mark.parametrize(("value", "said"), [(1.0, "1"), (np.float32(0.1), "0.1"), (1234.5678, "1234.57"), (7, "7"), ("a", "a")])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (1.0, "1"),
+        (np.float32(0.1), "0.1"),
+        (1234.5678, "1234.57"),
+        (7, "7"),
+        ("a", "a"),
+        (None, "missing"),
+        (-np.inf, "-inf"),
+        (True, "True"),
+    ],
+)
 def test_values_are_written_as_people_write_them(value: object, said: str) -> None:
     made = explanation(1, 1, 2)
     values = np.empty((1, 1), dtype=object)
@@ -164,12 +177,17 @@ def test_the_plot_over_all_rows_uses_all_rows_and_ranks_by_size() -> None:
     made.weights[:, 3, 0] = torch.tensor([5.0, -5.0]).repeat(20)
     made.weights[:, 7, 0] = -3.0
     text = section("t", made, most=5)
-    figures = re.findall(r'<figure data-target="(-?\d+)"( hidden)?>(.*?)</figure>', text, re.S)
-    assert [(target, hidden) for target, hidden, _ in figures] == [("-1", " hidden"), ("0", ""), ("1", " hidden")]
-    names = re.findall(r"<bdi>(.*?)</bdi>", figures[1][2])
+    figures = re.findall(r'<figure data-target="(-?\d+)"(?: class="(k\d)")?( hidden)?>(.*?)</figure>', text, re.S)
+    assert [(target, colour, hidden) for target, colour, hidden, _ in figures] == [
+        ("-2", "", " hidden"),
+        ("-1", "", " hidden"),
+        ("0", "k0", ""),
+        ("1", "k1", " hidden"),
+    ]
+    names = re.findall(r"<bdi>(.*?)</bdi>", figures[2][3])
     assert len(names) == 12
     assert names[:2] == ["feature 3", "feature 7"]
-    weights = re.findall(r'<span class="weight">([^<]*)<small>([^<]*)', figures[1][2])
+    weights = re.findall(r'<span class="weight">([^<]*)<small>([^<]*)', figures[2][3])
     assert weights[:2] == [("0.00", "size 5.00"), ("\N{MINUS SIGN}3.00", "size 3.00")]
 
 
@@ -286,8 +304,8 @@ def test_it_works_in_a_browser(tmp_path: Path) -> None:
         assert first.locator(".card").count() == 12
         assert first.locator("figure:visible").get_attribute("data-target") == "-1"
         assert first.locator(".card").first.locator(".bar").count() == 12
-        assert "3 smaller features" in first.locator(".card").first.inner_text()
-        first.locator(".more").click()
+        assert "3 smaller features" in first.locator(".card").first.text_content()
+        first.locator(".more").press("Enter")  # while cards come into sight, the button moves
         assert first.locator(".card").count() == 24
 
         first.get_by_role("radio", name="predicted class").focus()
@@ -295,28 +313,30 @@ def test_it_works_in_a_browser(tmp_path: Path) -> None:
         assert first.locator("figure:visible").get_attribute("data-target") == "0"
         assert second.locator("figure:visible").get_attribute("data-target") == "-1"
         assert first.locator(".card").count() == 24
-        assert set(first.locator(".towards").all_inner_texts()) == {"Evidence for benign"}
+        assert set(first.locator(".towards").all_text_contents()) == {"Evidence for benign"}
         largest = made.weights[0, :, 0].abs().argmax()
         shown = first.locator(".card").first.locator(".bar").first
-        assert shown.locator(".name").inner_text() == f"{made.names[largest]} = {made.values[0, largest]:.6g}"
+        assert shown.locator(".name").text_content() == f"{made.names[largest]} = {made.values[0, largest]:.6g}"
         sign = "plus" if made.weights[0, largest, 0] > 0 else "minus"
         assert shown.locator(f".{sign}").count() == 1
-        assert shown.locator(".weight").inner_text()[0] == ("+" if sign == "plus" else "\N{MINUS SIGN}")
+        assert shown.locator(".weight").text_content()[0] == ("+" if sign == "plus" else "\N{MINUS SIGN}")
 
         tab.set_viewport_size({"width": 1280, "height": 800})
         first.locator(".card").nth(5).evaluate("card => window.scrollTo(0, card.getBoundingClientRect().top)")
         before = tab.evaluate("window.scrollY")
+        first.locator(".card").nth(5).evaluate("card => { card.id = 'same'; }")
         tab.keyboard.press("ArrowRight")  # the switch is still in sight, and using it moves nothing
         assert first.locator("figure:not([hidden])").get_attribute("data-target") == "1"
         assert before > 800
         assert tab.evaluate("window.scrollY") == before
+        assert first.locator(".card").nth(5).get_attribute("id") == "same"  # cards stay, and so does what is around them
 
         search = first.get_by_label("Search rows")
         search.fill("WORST_AREA")
         assert first.locator(".count").inner_text() == "30 of 30 rows found"
-        assert first.locator(".card").first.locator("mark").inner_text().startswith("worst_area = ")
+        assert first.locator(".card").first.locator("mark").text_content().startswith("worst_area = ")
         search.fill(f"feature 3 = {made.values[17, 6]:.6g}")
-        assert "Row 17" in first.locator(".card").first.inner_text()
+        assert "Row 17" in first.locator(".card").first.text_content()
         assert first.locator(".card").count() < 3
         search.fill("no such thing")
         assert first.locator(".card").count() == 0

@@ -274,12 +274,12 @@ def without_padding(tokenizer):
         (lambda b, t: TextBox(Sum(), lambda texts: [1, 2]).probs(["a"]), BadBlackBox, r"wanted input_ids of shape \(1, length\)"),
         (
             lambda b, t: aimwise.AIM().fit(lambda x: np.full((len(x), 2), 0.5), ["a b", "c"], features=Words(fill="mask")),
-            BadSetting,
+            BadBlackBox,
             "fill='mask' happens inside the model, and FunctionBox cannot",
         ),
         (
             lambda b, t: aimwise.AIM().fit(TextBox(Sum(), letters), ["a b", "c"], features=Words(fill="mask")),
-            BadSetting,
+            BadBlackBox,
             "TextBox can do zero there",
         ),
         (

@@ -14,5 +14,8 @@ from aimwise.explanation import Check as Check
 from aimwise.explanation import Explanation as Explanation
 from aimwise.features import Columns as Columns
 from aimwise.features import Features as Features
+from aimwise.features import Patches as Patches
+from aimwise.features import Pixels as Pixels
+from aimwise.features import Segments as Segments
 from aimwise.features import Tokens as Tokens
 from aimwise.features import Words as Words

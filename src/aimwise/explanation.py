@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,11 +12,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from aimwise.errors import BadFile, BadSetting, UnknownName, extra, unknown
+from aimwise.errors import BadSetting, UnknownName, extra, unknown
 from aimwise.files import write_text
 
 Target = str | int | Int[Tensor, " B"] | None
-FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -28,6 +26,23 @@ class Check:
     without: Float[Tensor, " B"]
     """The agreement if every weight were 0: what knowing nothing of the row would give."""
     masks: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What the black box said of the k features that speak most for the prediction alone, and of all the others."""
+
+    k: int
+    kept: Float[Tensor, "B C"]
+    rest: Float[Tensor, "B C"]
+    kept_images: np.ndarray | None = None
+    """The inputs with those features alone, where inputs are images."""
+    rest_images: np.ndarray | None = None
+
+    def rows(self, take: Tensor) -> Trial:
+        """Some of the rows."""
+        images = (None if one is None else one[take.numpy()] for one in (self.kept_images, self.rest_images))
+        return Trial(self.k, self.kept[take], self.rest[take], *images)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +65,11 @@ class Explanation:
     """The inputs themselves where the places are places in a text."""
     unexplained: np.ndarray | None = None
     """How many features at the end of each input were too many to be explained, (B,)."""
+    images: np.ndarray | None = None
+    """The inputs to look at, (B, h, w) or (B, h, w, 3) of 0 to 255, where they are images."""
+    regions: np.ndarray | None = None
+    """Which feature every pixel belongs to, (B, h, w), or (1, h, w) if that is the same for all."""
+    trial: Trial | None = None
 
     def __post_init__(self) -> None:
         rows, d, c = self.weights.shape
@@ -84,6 +104,9 @@ class Explanation:
             spans=None if self.spans is None else self.spans[take.numpy()],
             sources=None if self.sources is None else tuple(self.sources[i] for i in take.tolist()),
             unexplained=None if self.unexplained is None else self.unexplained[take.numpy()],
+            images=None if self.images is None else self.images[take.numpy()],
+            regions=self.regions if self.regions is None or len(self.regions) == 1 < len(self) else self.regions[take.numpy()],
+            trial=None if self.trial is None else self.trial.rows(take),
         )
 
     @property
@@ -179,29 +202,9 @@ class Explanation:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The whole record as JSON text, also written to a file if a path is given."""
-        record = {
-            "format": "aimwise-explanation",
-            "version": FORMAT,
-            "method": self.method,
-            "names": None if self.names is None else list(self.names),
-            "classes": list(self.classes),
-            "base": self.base.tolist(),
-            "probs": self.probs.tolist(),
-            "present": self.present.tolist(),
-            "values": [[json_value(v) for v in row] for row in self.values.tolist()],
-            "weights": self.weights.tolist(),
-            "spans": None if self.spans is None else self.spans.tolist(),
-            "sources": None if self.sources is None else list(self.sources),
-            "unexplained": None if self.unexplained is None else self.unexplained.tolist(),
-            "check": None
-            if self.check is None
-            else {
-                "agreement": self.check.agreement.tolist(),
-                "without": self.check.without.tolist(),
-                "masks": self.check.masks,
-            },
-        }
-        text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        from aimwise.records import to_text
+
+        text = to_text(self)
         if path is not None:
             write_text(Path(path), text)
         return text
@@ -209,36 +212,9 @@ class Explanation:
     @classmethod
     def from_json(cls, text: str | Path) -> Explanation:
         """The record that `to_json` wrote, from its text or from a file's path."""
-        try:
-            path = Path(text) if isinstance(text, Path) or not text.lstrip().startswith(("{", "[")) else None
-            record = json.loads(path.read_text(encoding="utf-8") if path is not None else str(text))
-            if record["format"] != "aimwise-explanation" or record["version"] != FORMAT:
-                raise BadFile(f"Got format {record['format']} version {record['version']}, wanted aimwise-explanation {FORMAT}.")
-            rows, c, names = len(record["probs"]), len(record["classes"]), record["names"]
-            d = len(names) if names is not None else len(record["present"][0]) if rows else 1
-            values = np.empty((rows, d), dtype=object)
-            if [len(row) for row in record["values"]] != [d] * rows:
-                raise BadFile(f"The values are not a table of shape {(rows, d)}.")
-            values[:] = record["values"] if rows else values
-            check = record["check"]
-            return cls(
-                weights=torch.tensor(record["weights"], dtype=torch.float32).reshape(rows, d, c),
-                probs=torch.tensor(record["probs"], dtype=torch.float32).reshape(rows, c),
-                base=torch.tensor(record["base"], dtype=torch.float32),
-                present=torch.tensor(record["present"], dtype=torch.bool).reshape(rows, d),
-                names=None if names is None else tuple(names),
-                spans=None if record["spans"] is None else np.array(record["spans"], dtype=np.int64).reshape(rows, d, 2),
-                sources=None if record["sources"] is None else tuple(map(str, record["sources"])),
-                unexplained=None if record["unexplained"] is None else np.array(record["unexplained"], dtype=np.int64),
-                values=values,
-                classes=tuple(record["classes"]),
-                method=record["method"],
-                check=None
-                if check is None
-                else Check(torch.tensor(check["agreement"]), torch.tensor(check["without"]), check["masks"]),
-            )
-        except (KeyError, TypeError, ValueError, RuntimeError, OSError, AttributeError) as e:
-            raise BadFile(f"This is not an explanation written by to_json ({type(e).__name__}: {e}).") from e
+        from aimwise.records import from_text
+
+        return from_text(text)
 
     def to_html(self, path: str | Path, *, title: str = "Explanations", truth: Sequence[int] | None = None) -> Path:
         """Write one self-contained page with the evidence for every class of every row; returns its path."""
@@ -250,7 +226,10 @@ class Explanation:
         return path
 
     def show(self, *, target: str | int | None = None, k: int = 10) -> None:
-        """Print the first rows to the terminal: every probability, and the k strongest features for or against a class."""
+        """Print the first rows to the terminal: every probability, and the k strongest features for or against a class.
+
+        target="all" shows every class at once: each word in the colour of the class it speaks most for.
+        """
         from aimwise.render.terminal import show
 
         show(self, target=target, k=k)
@@ -277,12 +256,3 @@ class Explanation:
         if rows > 5:
             lines.append(f"  ... {rows - 5} more")
         return "\n".join(lines)
-
-
-def json_value(value: Any) -> Any:
-    """A cell as JSON knows it: numbers, strings, booleans, null; everything else as text."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None if np.isnan(value) else str(value)
-    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox
-from aimwise.errors import AimwiseError, BadBlackBox, BadSetting, OutOfQueries
+from aimwise.errors import AimwiseError, BadBlackBox, OutOfQueries
 from aimwise.features.base import Features
 from aimwise.progress import bar
+
+MOST_CELLS = 1 << 26  # numbers that inputs handed over at once may have together
 
 
 @dataclass
@@ -55,7 +57,7 @@ class Masked:
         fill, able = self.features.inside, self.blackbox.inside
         if fill is not None and fill not in able:
             name = type(self.blackbox).__name__
-            raise BadSetting(
+            raise BadBlackBox(
                 f"fill={fill!r} happens inside the model, and {name} {'can do ' + ', '.join(sorted(able)) if able else 'cannot'} "
                 "there. Choose another fill, or hand over the network itself: aimwise.TextBox(module, tokenizer) for texts, "
                 "aimwise.TorchBox(module) for token ids."
@@ -64,26 +66,24 @@ class Masked:
     @property
     def rows_per_call(self) -> int:
         """How many inputs the black box is asked about at once."""
-        return self.blackbox.rows_per_call
+        return max(1, min(self.blackbox.rows_per_call, MOST_CELLS // self.features.cells))
 
     def __call__(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Float[Tensor, "B C"]:
         """Probabilities with feature i kept by z_i; a random fill is drawn `draws` times and the answers averaged."""
-        draws = self.draws if self.features.random else 1
-        z = z * batch.present
-        answer = [self._dimmed(batch, z, rng) for _ in range(draws)]
-        return torch.stack(answer).mean(0) if draws > 1 else answer[0]
+        return self.each(batch, z[:, None], rng)[:, 0]
 
     def each(self, batch: Batch, z: Float[Tensor, "B M d"], rng: torch.Generator) -> Float[Tensor, "B M C"]:
         """Probabilities for M masks of every row."""
         rows, masks, d = z.shape
-        repeated = batch.pick(torch.arange(rows).repeat_interleave(masks))
-        answer = self(repeated, z.reshape(rows * masks, d), rng)
-        return answer.reshape(rows, masks, answer.shape[1])
+        z = (z * batch.present[:, None]).reshape(rows * masks, d)
+        of = torch.arange(rows).repeat_interleave(masks)
+        answers = [self._dimmed(batch, of, z, rng) for _ in range(self.draws if self.features.random else 1)]
+        return torch.stack(answers).mean(0).reshape(rows, masks, answers[0].shape[1])
 
     def whole(self, batch: Batch) -> Float[Tensor, "B C"]:
         """Probabilities of the inputs as they are."""
         rng = torch.Generator().manual_seed(0)
-        return self._dimmed(batch, torch.ones_like(batch.present, dtype=torch.float32), rng)
+        return self._dimmed(batch, torch.arange(len(batch)), torch.ones_like(batch.present, dtype=torch.float32), rng)
 
     def averaged(self, draws: int) -> Masked:
         """The same box and meter, with random fills averaged over more draws."""
@@ -100,14 +100,17 @@ class Masked:
             raise BadBlackBox("The black box has not answered yet, so its classes are not known. Ask it first.")
         return self.blackbox.class_names or tuple(f"class {c}" for c in range(count))
 
-    def _dimmed(self, batch: Batch, z: Tensor, rng: torch.Generator) -> Tensor:
-        parts = []
-        with bar(len(batch), "ask") as shown:
-            for start in chunks(len(batch), self.rows_per_call):
+    def _dimmed(self, batch: Batch, of: Tensor, z: Tensor, rng: torch.Generator) -> Tensor:
+        """Probabilities for each mask in z, of the row whose number stands in `of`."""
+        parts: list[Tensor] = []
+        start = 0
+        with bar(len(z), "ask") as shown:
+            while start < len(z) or not parts:
                 stop = start + self.rows_per_call
-                part = batch.cut(start, stop)
+                part = batch.pick(of[start:stop])
                 parts.append(self._ask(self.features.dim(part, z[start:stop], rng), len(part)))
                 shown.update(len(part))
+                start = stop
         return torch.cat(parts).to(z.device)
 
     def _ask(self, inputs: Any, n: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from aimwise.data import tables, texts
+from aimwise.data import images, tables, texts
 from aimwise.data.base import Dataset as Dataset
 from aimwise.data.base import Split as Split
 from aimwise.errors import unknown
@@ -22,6 +22,11 @@ DATASETS: dict[str, Callable[[], Dataset]] = {
     "hatexplain": texts.hatexplain,
     "hatexplain3": partial(texts.hatexplain, classes=3),
     "sst2": texts.sst2,
+    "mnist": images.mnist,
+    "mnist3": partial(images.mnist, classes=3),
+    "fashion_mnist": images.fashion_mnist,
+    "fashion3": partial(images.fashion_mnist, classes=3),
+    "digits": images.digits,
 }
 
 

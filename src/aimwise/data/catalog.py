@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from aimwise.data.store import VARIABLE, cache, checked, find, locate
 from aimwise.errors import MissingData, extra, unknown
@@ -27,7 +30,7 @@ class Source:
 
 @dataclass(frozen=True)
 class File:
-    """A Parquet file that a loader reads, and the publisher's files from which `build` makes the same table."""
+    """A Parquet or npz file that a loader reads, and the publisher's files from which `build` makes the same content."""
 
     name: str
     size: int
@@ -61,7 +64,7 @@ def entry(name: str) -> Entry:
 
 
 def here(folder: str, file: File) -> list[tuple[Path, str]]:
-    """The paths that give this file, each with the sha256 it should have: the Parquet copy, else all sources, else none."""
+    """The paths that give this file, each with the sha256 it should have: itself, else all sources, else none."""
     copy = locate(folder, file.name)
     if copy is not None:
         return [(copy, file.sha256)]
@@ -70,16 +73,24 @@ def here(folder: str, file: File) -> list[tuple[Path, str]]:
 
 
 def read(name: str, file: str) -> Any:
-    """A data set's file as a DataFrame, from its Parquet copy or else from the publisher's own files, checksums verified."""
-    pd = extra("pandas", "table")
-    extra("pyarrow", "table")
+    """A data set's file, or what the publisher's own files give in its place, checksums verified.
+
+    A Parquet file is a DataFrame, an npz file its arrays by name.
+    """
     made = entry(name)
     wanted = made.file(file)
+    arrays = wanted.name.endswith(".npz")
+    for package in () if arrays else ("pandas", "pyarrow"):
+        extra(package, "table")
     paths = [checked(path, digest) for path, digest in here(made.folder, wanted)]
     if wanted.build is not None and paths and paths[0].name != wanted.name:
         return wanted.build(paths)
     hint = f" `aimwise data get {name}` {'downloads it' if wanted.sources else 'says where it is published'}."
-    return pd.read_parquet(find(made.folder, file, wanted.sha256, hint=hint), engine="pyarrow")
+    path = find(made.folder, file, wanted.sha256, hint=hint)
+    if not arrays:
+        return extra("pandas", "table").read_parquet(path, engine="pyarrow")
+    with np.load(path) as kept:
+        return dict(kept)
 
 
 def by_hand(name: str) -> MissingData:
@@ -107,6 +118,23 @@ def adult_of_uci(paths: Sequence[Path]) -> Any:
         parts.append(part.assign(income=part["income"].str.rstrip("."), split=split))
     table = pd.concat(parts, ignore_index=True)
     return table.astype({name: "int32" for name in names if pd.api.types.is_integer_dtype(table[name].dtype)})
+
+
+def arrays_of_idx(paths: Sequence[Path]) -> dict[str, np.ndarray]:
+    """The arrays of mnist.npz or fashion_mnist.npz from the publisher's images and labels for train, then for test."""
+    images, labels, more_images, more_labels = map(idx, paths)
+    return {
+        "images": np.concatenate([images, more_images]),
+        "labels": np.concatenate([labels, more_labels]),
+        "split": np.repeat(np.array([0, 1], dtype=np.uint8), [len(labels), len(more_labels)]),
+    }
+
+
+def idx(path: Path) -> np.ndarray:
+    """A packed IDX file of bytes: two zeros, a type, the number of axes, the length of each, then the values."""
+    content = gzip.decompress(path.read_bytes())
+    axes = content[3]
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * axes).reshape(np.frombuffer(content, ">u4", axes, 4))
 
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult"
@@ -146,7 +174,47 @@ SST2 = (
     File("test.parquet", 72_796, "c427709bdafde9ff9d7549d9504d3817ed5ce7b9c1ca4fd89d2557cc2f5e6735"),
     File("train_phrases.parquet", 933_932, "ec1326932fddada6de427b6349fec47e2e77f38b143d5b61d029994ffd023d67"),
 )
+CVDF = "https://storage.googleapis.com/cvdf-datasets/mnist"  # a mirror of LeCun's own files
+MNIST = File(
+    "mnist.npz",
+    11_266_214,
+    "a3d33826eba19861687865e9019a8409fd242be23c015df2b3751ea6b60ed707",
+    (
+        Source(
+            f"{CVDF}/train-images-idx3-ubyte.gz", 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
+        ),
+        Source(f"{CVDF}/train-labels-idx1-ubyte.gz", 28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+        Source(
+            f"{CVDF}/t10k-images-idx3-ubyte.gz", 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
+        ),
+        Source(f"{CVDF}/t10k-labels-idx1-ubyte.gz", 4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
+    ),
+    arrays_of_idx,
+)
+ZALANDO = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"
+FASHION_MNIST = File(
+    "fashion_mnist.npz",
+    30_610_717,
+    "3c82baa4cbf573b90d971266da6d104d36cd80bfa11b528684df3b7c9b10fd99",
+    (
+        Source(
+            f"{ZALANDO}/train-images-idx3-ubyte.gz",
+            26_421_880,
+            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        ),
+        Source(
+            f"{ZALANDO}/train-labels-idx1-ubyte.gz", 29_515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"
+        ),
+        Source(
+            f"{ZALANDO}/t10k-images-idx3-ubyte.gz", 4_422_102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"
+        ),
+        Source(f"{ZALANDO}/t10k-labels-idx1-ubyte.gz", 5_148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
+    ),
+    arrays_of_idx,
+)
 
+LECUN = "http://yann.lecun.com/exdb/mnist/"
+FASHION = "https://github.com/zalandoresearch/fashion-mnist"
 HATE = "https://github.com/hate-alert/HateXplain"
 CATALOG: dict[str, Entry] = {
     "adult": Entry("adult", "census income above 50,000 dollars; 48,842 rows, 12 columns", UCI, (ADULT,)),
@@ -172,4 +240,9 @@ CATALOG: dict[str, Entry] = {
     "hatexplain": Entry("hatexplain", "19,229 posts, normal or hateful or offensive; offensive language", HATE, HATEXPLAIN),
     "hatexplain3": Entry("hatexplain", "the same posts as hatexplain in three classes", HATE, HATEXPLAIN),
     "sst2": Entry("sst2", "9,613 sentences of movie reviews, negative or positive", "https://nlp.stanford.edu/sentiment/", SST2),
+    "mnist": Entry("mnist", "70,000 handwritten digits, 28x28", LECUN, (MNIST,)),
+    "mnist3": Entry("mnist", "the digits 0, 1 and 2 of mnist", LECUN, (MNIST,)),
+    "fashion_mnist": Entry("fashion_mnist", "70,000 pictures of ten kinds of clothes, 28x28", FASHION, (FASHION_MNIST,)),
+    "fashion3": Entry("fashion_mnist", "the T-shirts, trousers and pullovers of fashion_mnist", FASHION, (FASHION_MNIST,)),
+    "digits": Entry("digits", "1,797 handwritten digits, 8x8", "scikit-learn"),
 }

@@ -30,7 +30,7 @@ def get(name: str) -> list[Path]:
 
 
 def get_file(folder: str, file: File) -> list[Path]:
-    """Bring one file's sources into the cache, unless its Parquet copy or they themselves are here and right."""
+    """Bring one file's sources into the cache, unless it or they themselves are here and right."""
     copy = locate(folder, file.name)
     if copy is not None:
         checked(copy, file.sha256)

@@ -11,11 +11,16 @@ from aimwise.files import sha256
 VARIABLE = "AIMWISE_DATA"
 
 
+def home() -> Path:
+    """The user's folder of what can be downloaded or made again."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    caches = Path(base) if os.path.isabs(base) else Path.home() / ".cache"  # XDG: a relative path counts as not set
+    return caches / "aimwise"
+
+
 def cache() -> Path:
     """The user's folder of data sets."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    home = Path(base) if os.path.isabs(base) else Path.home() / ".cache"  # XDG: a relative path counts as not set
-    return home / "aimwise" / "data"
+    return home() / "data"
 
 
 def given() -> Path | None:

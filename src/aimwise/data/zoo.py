@@ -1,14 +1,26 @@
-"""The paper's black boxes for tables: scikit-learn pipelines that take a data set's DataFrame as it is."""
+"""The paper's black boxes: scikit-learn pipelines for tables, and networks for texts and images that are trained once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 
+from aimwise.data import load, readers, store, viewers
 from aimwise.data.base import Dataset, Split
-from aimwise.errors import BadFeatures, BadSetting, extra
+from aimwise.data.trained import CONFIG, Trained, resolved
+from aimwise.errors import BadFeatures, BadFile, BadSetting, extra, unknown
+from aimwise.files import is_empty_folder
+
+NETWORKS: dict[str, tuple[type[Trained], Callable[..., Trained]]] = {
+    **dict.fromkeys(readers.RECIPES, (readers.Reader, readers.train_reader)),
+    **dict.fromkeys(viewers.RECIPES, (viewers.Viewer, viewers.train_viewer)),
+}
 
 
 @runtime_checkable
@@ -101,3 +113,85 @@ def days(frame: Any) -> np.ndarray:
     """Dates as days since 1970, NaN where there is none."""
     moments = frame.to_numpy(dtype="datetime64[ns]")
     return np.asarray((moments - np.datetime64(0, "ns")) / np.timedelta64(1, "D"))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A trained network, the folder that holds it, and whether it was trained just now."""
+
+    network: Trained
+    path: Path
+    new: bool
+
+
+def trained(name: str, *, seed: int = 0, device: str = "auto", epochs: int | None = None) -> Trained:
+    """The network for a data set: from the user's cache, or else trained and put there."""
+    return kept(name, seed=seed, device=device, epochs=epochs).network
+
+
+def kept(
+    name: str,
+    *,
+    seed: int = 0,
+    device: str = "auto",
+    epochs: int | None = None,
+    out: Path | None = None,
+    again: bool = False,
+) -> Kept:
+    """The network for a data set from the cache, or else trained, and where it is kept: in the cache, or in `out` if given.
+
+    again: train it anew and replace what is there. Of two processes that train the same, the first to end is kept by both.
+    """
+    place = resolved(device)
+    home = folder(name, seed=seed, epochs=epochs)
+    if not again and is_there(home):
+        found = loaded(name, home, place)
+        return Kept(found, home if out is None else found.save(free(out)), False)
+    path = free(home if out is None else out, again=again)
+    made = NETWORKS[name][1](load(name), seed=seed, device=str(place), epochs=epochs)
+    if out is None and made.stopped == "interrupted":  # it is what so many epochs give
+        path = folder(name, seed=seed, epochs=made.epochs)
+    try:
+        if again or not is_there(path):
+            return Kept(made, made.save(path), True)
+    except OSError as e:
+        if not is_there(path):
+            raise BadFile(f"{path} cannot be written ({e}). Make room there, or name another folder.") from e
+    return Kept(loaded(name, path, place), path, True)
+
+
+def folder(name: str, *, seed: int = 0, epochs: int | None = None) -> Path:
+    """Where the cache keeps the network for a data set."""
+    if name not in NETWORKS:
+        raise unknown("network for the data set", name, NETWORKS)
+    return store.home() / "zoo" / (f"{name}-seed{seed}" + ("" if epochs is None else f"-epochs{epochs}"))
+
+
+def is_there(path: Path) -> bool:
+    """Whether something stands where a network would be kept."""
+    return path.exists() and not is_empty_folder(path)
+
+
+def free(path: Path, *, again: bool = False) -> Path:
+    """The folder itself, if a network may and can be written there; found out before hours of training."""
+    if is_there(path) and not (again and (path / CONFIG).is_file()):
+        kind = "holds a network already" if (path / CONFIG).is_file() else "is no trained network"
+        raise BadFile(f"{path} exists and {kind}. Name another folder or remove it; a network is replaced with --again.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}."):
+            return path
+    except OSError as e:
+        raise BadFile(f"{path} cannot be written ({e}). Make it writable, or name another folder.") from e
+
+
+def loaded(name: str, path: Path, place: torch.device) -> Trained:
+    """The network in a folder of the cache, on a device."""
+    try:
+        found = NETWORKS[name][0].load(path)
+    except BadFile as e:
+        whole = (path / CONFIG).is_file()
+        cure = f"`aimwise data train {name} --again`, with its seed and epochs, does" if whole else f"Remove {path}"
+        raise BadFile(f"{e} {cure}.") from e
+    found.module.to(place)
+    return found

@@ -51,6 +51,7 @@ class AIM(Explainer):
     exploration: how strongly the selector's probabilities are pulled towards one half.
     alpha, beta, tau: the paper's; alpha weighs L2, beta the group norm, tau is the temperature.
     average: the weights used are a running mean with this memory.
+    most_queries: a fit that would ask about more random masks asks about so many once, and learns from them again and again.
     least_rows, most_rows: an epoch goes over a small data set repeatedly, and over a sample of a large one.
     """
 
@@ -71,6 +72,7 @@ class AIM(Explainer):
     epochs: int = 20
     patience: int | None = 6
     batch_size: int = 64
+    most_queries: int | None = 1 << 19
     least_rows: int = 2048
     most_rows: int | None = 8192
     lr: float = 2e-3
@@ -140,7 +142,8 @@ class AIM(Explainer):
         judge, rows = Judge.hold_out(box, data, probs, rng)
         learn = self._from_selected_masks
         if self.masks == "uniform":
-            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self._plan(), rng)
+            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self.most_queries, self._plan(), rng)
+            rows = rows if asked is None else asked.rows
             learn = partial(self._from_random_masks, asked)
 
         def epoch(order: Tensor) -> Iterator[Tensor]:
@@ -204,7 +207,7 @@ class AIM(Explainer):
             said = box.each(batch, z.detach(), rng)  # (B, M, C)
             learns = z if self.selector_learns_from == "both" else z.detach()
             first = entropy(target(said), losses.additive(W, learns, self.base_))
-            gate = box.features.spread(z).flatten(0, 1)  # (B * M, p)
+            gate = box.features.spread(batch, z).flatten(0, 1)  # (B * M, p)
             guess = nets["approximator"](batch.x.repeat_interleave(M, 0), gate)  # (B * M, C)
             second = entropy(target(p).repeat_interleave(M, 0), guess)
             pull = self.exploration * losses.decidedness(pi[batch.present])

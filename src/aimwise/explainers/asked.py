@@ -1,4 +1,4 @@
-"""Answers about random masks, asked for once and learned from in every epoch: for black boxes that may be asked little."""
+"""Answers about random masks, asked for once and learned from in every epoch."""
 
 from __future__ import annotations
 
@@ -14,34 +14,39 @@ from aimwise.masked import Masked
 from aimwise.nn.sampling import uniform_masks
 from aimwise.training import Plan
 
+FEWEST = 4  # masks of a row: rather fewer rows than fewer masks of each
+MOST_CELLS = 1 << 28  # of all masks together
+
 
 @dataclass(frozen=True)
 class Asked:
     """M masks of each of n rows and what the black box said of them."""
 
+    rows: Int[Tensor, " n"]
     place: Int[Tensor, " N"]  # where a row's masks stand below
     z: Bool[Tensor, "n M d"]
     said: Float[Tensor, "n M C"]
 
     @classmethod
     def within_budget(
-        cls, box: Masked, data: Batch, rows: Int[Tensor, " n"], masks: int, plan: Plan, rng: torch.Generator
+        cls, box: Masked, data: Batch, rows: Int[Tensor, " n"], masks: int, most: int | None, plan: Plan, rng: torch.Generator
     ) -> Asked | None:
-        """None if the black box may be asked about fresh masks in every epoch; else all that it may still be asked."""
-        left = box.meter.left
+        """None if the black box may be asked about fresh masks in every epoch; else as many as it may be asked about.
+
+        most: asking about more than so many masks is not worth the time, even if it is allowed.
+        """
+        left = min((limit for limit in (box.meter.left, most) if limit is not None), default=None)
         if left is None or left >= plan.epochs * plan.rows(len(rows)) * masks:
             return None
-        each = left // len(rows)
-        if each < 1:
-            raise OutOfQueries(
-                f"{left} queries are left for {len(rows)} rows, wanted at least one for each row to learn from. "
-                "Raise max_queries, or fit on fewer rows."
-            )
-        batch = data.pick(rows)
+        if left < 1:
+            raise OutOfQueries(f"{left} queries are left to learn from {len(rows)} rows. Raise max_queries.")
+        some = rows[torch.randperm(len(rows), generator=rng)[: max(1, left // FEWEST)]] if left < FEWEST * len(rows) else rows
+        batch = data.pick(some)
+        each = min(left // len(some), max(FEWEST, MOST_CELLS // batch.present.numel()))
         z = uniform_masks(batch.present, each, rng)  # (n, M, d)
         place = torch.full((len(data),), -1)
-        place[rows] = torch.arange(len(rows))
-        return cls(place, z.bool(), box.each(batch, z, rng))
+        place[some] = torch.arange(len(some))
+        return cls(some, place, z.bool(), box.each(batch, z, rng))
 
     def draw(self, rows: Int[Tensor, " A"], masks: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """Some of the masks of these rows, and the answers to them."""

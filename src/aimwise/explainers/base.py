@@ -21,7 +21,7 @@ from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox, as_blackbox
 from aimwise.blackbox.base import as_matrix, check_rows
 from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted
-from aimwise.explanation import Check, Explanation
+from aimwise.explanation import Check, Explanation, Trial
 from aimwise.features import as_features
 from aimwise.features.base import Features
 from aimwise.masked import Masked, Meter, chunks
@@ -98,15 +98,20 @@ class Explainer(ABC):
         self.box_ = box
         return self
 
-    def explain(self, inputs: Any, *, probs: Any = None, check: int = 0) -> Explanation:
+    def explain(self, inputs: Any, *, probs: Any = None, check: int = 0, top: int = 0) -> Explanation:
         """Weigh every feature of every input for every class.
 
         probs: the model's answers to these inputs, if they are known; it is not asked then.
         check: ask the model about so many masks of each row and record how far weights and model agree on them; a
         random fill is averaged over several draws for each mask.
+        top: ask the model about so many features that speak most for its prediction alone, and about all the others, and record
+        what it says of both.
         """
-        if isinstance(check, bool) or not isinstance(check, int) or check < 0:
-            raise BadSetting(f"check={check!r}, wanted how many masks to ask about for each row: a whole number, 0 for none.")
+        for name, value, what in (("check", check, "masks"), ("top", top, "features")):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise BadSetting(
+                    f"{name}={value!r}, wanted how many {what} to ask about for each row: a whole number, 0 for none."
+                )
         box, features = self._fitted(), self._fitted().features
         data = features.encode(inputs).to(torch.device("cpu"))
         known = self._known_probs(probs, len(data))
@@ -133,17 +138,23 @@ class Explainer(ABC):
             spans=features.spans(data),
             sources=features.sources(data),
             unexplained=features.unexplained(data),
+            images=features.pictures(data.raw),
+            regions=features.regions(data),
         )
-        return replace(explanation, check=self._checked(data, explanation, check)) if check > 0 else explanation
+        return replace(
+            explanation,
+            check=self._checked(data, explanation, check) if check else None,
+            trial=self._tried(data, explanation, top) if top else None,
+        )
 
-    def explain_batches(self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0) -> Iterator[Explanation]:
+    def explain_batches(self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0, top: int = 0) -> Iterator[Explanation]:
         """Explain inputs from any iterable, a generator too, so many at a time: memory does not grow with their number."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise BadSetting(f"rows={rows!r}, wanted how many inputs to explain at a time: a whole number of at least 1.")
         if isinstance(inputs, str):
             raise BadFeatures("Got one text, wanted an iterable of texts. Pass [text].")
         self._fitted()
-        return (self.explain(part, check=check) for part in portions(inputs, rows))
+        return (self.explain(part, check=check, top=top) for part in portions(inputs, rows))
 
     def _checked(self, data: Batch, explanation: Explanation, masks: int) -> Check:
         """Compare the additive explanation with the black box on the same random masks of every row."""
@@ -160,6 +171,16 @@ class Explainer(ABC):
                 without.append(overlap(base, said).mean(1))
                 shown.update(len(batch))
         return Check(torch.cat(agreement), torch.cat(without), masks)
+
+    def _tried(self, data: Batch, explanation: Explanation, k: int) -> Trial:
+        """Ask about the k strongest features of every row alone, and about the others."""
+        box, z = self._fitted().averaged(CHECK_DRAWS), explanation.chosen(k)
+        said, images = [], []
+        for mask in (z, 1 - z):
+            rng = torch.Generator().manual_seed(self.seed_ + 2)
+            said.append(box(data, mask, rng))
+            images.append(box.features.pictures(box.features.dim(data, mask * data.present, rng)))
+        return Trial(k, said[0], said[1], images[0], images[1])
 
     def _known_probs(self, probs: Any, n: int) -> Tensor | None:
         if probs is None:

@@ -59,6 +59,11 @@ class Features(ABC):
         return None
 
     @property
+    def cells(self) -> int:
+        """How many numbers an input is about, where that is many: fewer inputs are then asked about at once."""
+        return 1
+
+    @property
     @abstractmethod
     def layout(self) -> Any:
         """The plain numbers from which networks for these features are built."""
@@ -90,6 +95,14 @@ class Features(ABC):
         """The inputs themselves, if features are places in a text."""
         return None
 
+    def regions(self, batch: Batch) -> np.ndarray | None:
+        """Which feature every pixel belongs to, (B, h, w), or (1, h, w) if that is the same for all, where inputs are images."""
+        return None
+
+    def pictures(self, inputs: Any) -> np.ndarray | None:
+        """Inputs in the black box's form as images to look at, (B, h, w) or (B, h, w, 3) of 0 to 255, where they are images."""
+        return None
+
     def unexplained(self, batch: Batch) -> np.ndarray | None:
         """How many features at the end of each input are too many to be explained, (B,), if there can be such."""
         return None
@@ -99,7 +112,7 @@ class Features(ABC):
         """The inputs with feature i kept by the share z_i, in the form the black box takes."""
 
     @abstractmethod
-    def spread(self, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B p"]:
+    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B ..."]:
         """The gate of each feature at every position of `x` that belongs to it."""
 
     @abstractmethod

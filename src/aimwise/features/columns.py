@@ -133,9 +133,9 @@ class Columns(Features):
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
         keep = torch.where(self.soft.to(z.device), z.detach(), (z > 0.5).to(z.dtype))  # (B, d)
         fill = self.facts_.fills.draw(self.fill, len(z), rng)  # (B, p)
-        return rows_of(batch).mixed(self.facts_.columns, self.spread(keep), fill)
+        return rows_of(batch).mixed(self.facts_.columns, self.spread(batch, keep), fill)
 
-    def spread(self, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B p"]:
+    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B p"]:
         return z[..., torch.from_numpy(self.facts_.owner).to(z.device)]
 
     def values(self, batch: Batch) -> np.ndarray:

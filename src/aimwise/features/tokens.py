@@ -104,7 +104,7 @@ class Tokens(Features):
         instead = self.pad if self.token is None else self.token
         return torch.where(keep | (table == self.pad), table, instead)
 
-    def spread(self, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
+    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
         return z
 
     def values(self, batch: Batch) -> np.ndarray:

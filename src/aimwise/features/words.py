@@ -177,7 +177,7 @@ class Words(Features):
                 out.append(f"{before}{''.join(kept)}{after}")
         return out
 
-    def spread(self, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
+    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
         return z
 
     def values(self, batch: Batch) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from aimwise.errors import unknown
-from aimwise.nn import table, text
+from aimwise.nn import image, table, text
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,9 @@ NETWORKS: dict[tuple[str, str], Family] = {
     ("text", "default"): Family(text.TextExplainer, text.TextSelector, text.TextApproximator),
     ("text", "paper"): Family(text.PlainTextExplainer, text.TextSelector, text.TextApproximator),
     ("text", "released"): Family(text.PlainTextExplainer, text.TextSelector, text.TextApproximator),
+    ("image", "default"): Family(image.ImageExplainer, image.ImageSelector, image.ImageApproximator),
+    ("image", "paper"): Family(image.PlainImageExplainer, image.ImageSelector, image.ImageApproximator),
+    ("image", "released"): Family(image.PlainImageExplainer, image.ImageSelector, image.ImageApproximator),
 }
 
 

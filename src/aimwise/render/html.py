@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-import torch
-from torch import Tensor
-
 from aimwise.errors import BadSetting
-from aimwise.explanation import Explanation, json_value
+from aimwise.explanation import Explanation
+from aimwise.render import colours
 from aimwise.render import text as texts
+from aimwise.render.plots import ALL_CLASSES, FIRST, PREDICTED, TOP, overall
+from aimwise.render.say import MINUS, cell, paragraphs, writable
 
-TOP = 12
 WORDS = 10  # how many words of a text stand out before the reader moves the slider
 MOST_WORDS = 30
 POLICY = "; ".join(
@@ -32,15 +31,7 @@ POLICY = "; ".join(
     )
 )
 SECTION = re.compile(r'<section class="set" id="(aim-[0-9a-f]{16})" data-title="([^"]*)"')
-MINUS = "\N{MINUS SIGN}"
 NUMBER = re.compile(rf"[\s+\-{MINUS}±<>≤≥~]*\d")
-PREDICTED = "the predicted class"
-LEGEND = (
-    '<p class="legend"><span class="word for" style="--s:1">Blue words</span> speak for the class, '
-    '<span class="word against" style="--s:1">orange words</span> against it: the stronger the shade, the larger the weight, '
-    'on one scale for all texts. The top words are <b class="word for top" style="--s:0">bold and underlined</b>, with '
-    '<b class="word against top" style="--s:0">dashes</b> where they speak against the class.</p>'
-)
 
 
 @dataclass(frozen=True)
@@ -116,7 +107,7 @@ def page(title: str, sections: Sequence[str], *, intro: str = "") -> str:
         '<meta name="color-scheme" content="light dark">',
         '<link rel="icon" href="data:,">',
         f"<title>{escape(title)}</title>",
-        f"<style>\n{asset('page.css')}</style>",
+        f"<style>\n{asset('page.css')}{colours.css()}</style>",
         "</head>",
         "<body>",
         f'<header class="top"><h1 dir="auto">{escape(title)}</h1>{paragraphs(intro, "intro")}{toc}</header>',
@@ -177,12 +168,13 @@ def results(table: Table) -> str:
 
 def switch(classes: Sequence[str], key: str, *, words: bool) -> str:
     """The buttons that choose whose evidence is shown, for texts also how many words; hidden until the script runs."""
-    options = ["predicted class", *classes]
-    radios = "".join(
-        f'<label><input type="radio" name="{key}-class" value="{i}" autocomplete="off"{" checked" * (i == -1)}>'
-        f'<span dir="auto">{escape(name)}</span></label>'
-        for i, name in enumerate(options, start=-1)
-    )
+    radios = ""
+    for i, name in enumerate(["all classes", "predicted class", *classes], start=ALL_CLASSES):
+        colour, dot = (f' class="{colours.marks(i)}"', '<i class="dot"></i>') if i >= FIRST else ("", "")
+        radios += (
+            f'<label{colour}><input type="radio" name="{key}-class" value="{i}" autocomplete="off"'
+            f'{" checked" * (i == PREDICTED)}><span dir="auto">{dot}<span class="name">{escape(name)}</span></span></label>'
+        )
     slider = ""
     if words:
         slider = (
@@ -192,70 +184,11 @@ def switch(classes: Sequence[str], key: str, *, words: bool) -> str:
     return f'<fieldset class="switch" hidden><legend>Evidence for</legend><div class="options">{radios}</div>{slider}</fieldset>'
 
 
-def overall(explanation: Explanation) -> str:
-    """The mean weights over all rows, one plot for each choice of the class switch, the first class in sight."""
-    lexicon = texts.Lexicon.of(explanation) if explanation.names is None else None
-    plots = []
-    for i, name in enumerate([PREDICTED, *explanation.classes], start=-1):
-        weights = explanation.towards(None if i < 0 else i)
-        drawn = word_plot(explanation, weights, name, lexicon) if lexicon else column_plot(explanation, weights, name)
-        plots.append(f'<figure data-target="{i}"{" hidden" * (i != 0)}>{drawn}</figure>')
-    return f'<div class="overall"><h3>All rows together</h3>{"".join(plots)}</div>'
-
-
-def column_plot(explanation: Explanation, weights: Tensor, name: str) -> str:
-    """The features with the largest mean size: a bar for the mean weight over a pale band for the mean size."""
-    count, d = weights.shape  # (B, d)
-    kept = torch.where(explanation.present, weights.double(), 0.0)
-    means, sizes = kept.sum(0) / max(count, 1), kept.abs().sum(0) / max(count, 1)  # (d,)
-    order = sizes.argsort(descending=True, stable=True)[:TOP].tolist()
-    scale = max((s for s in sizes.tolist() if math.isfinite(s)), default=0.0)
-    names = explanation.names or ()
-    sized = [(names[j], float(means[j]), float(sizes[j])) for j in order]
-    bars = "".join(bar(*each, scale, f"size {signed(each[2], scale).lstrip('+')}") for each in sized)
-    which = f"The {len(order)} most important of {d:,} features" if d > len(order) else "All features"
-    return plot(f"{which} for", name, f"mean weight over {count:,} row{'s' * (count != 1)}", "rows", bars)
-
-
-def word_plot(explanation: Explanation, weights: Tensor, name: str, lexicon: texts.Lexicon) -> str:
-    """The words with the largest weight in all texts together: a bar for the mean weight of an occurrence, and their number."""
-    if not lexicon.words:
-        return f'<figcaption>There are no words to weigh for <b dir="auto">{escape(name)}</b>.</figcaption>'
-    leading = lexicon.leading(weights[explanation.present].double().numpy(), TOP)
-    scale = max((size for _, _, size, _ in leading if math.isfinite(size)), default=0.0)
-    bars = "".join(bar(word, mean, size, scale, f"{n:,} time{'s' * (n != 1)}") for word, mean, size, n in leading)
-    which = f"The {len(leading)} of {len(lexicon.words):,} words with the largest weight in all texts together, for"
-    return plot(which, name, "mean weight of one occurrence, and how often the word comes", "occurrences", bars)
-
-
-def plot(which: str, name: str, what: str, differ: str, bars: str) -> str:
-    """Bars under a caption that says how to read them."""
-    return (
-        f'<figcaption>{which} <b dir="auto">{escape(name)}</b>: {what}. '
-        "To the right (+) it speaks for the class, to the left (&minus;) against it. The pale band is the mean size, whatever "
-        f"the sign; where it is much wider than the bar, {differ} differ.</figcaption>"
-        f'<ol class="bars" role="list">{bars}</ol>'
-    )
-
-
-def bar(name: str, mean: float, size: float, scale: float, more: str) -> str:
-    """One feature of the plot over all rows."""
-    band, length = (100 * abs(v) / scale if scale and math.isfinite(v) else 0.0 for v in (size, mean))
-    return (
-        f'<li class="bar"><span class="name"><bdi>{breakable(name)}</bdi></span>'
-        f'<span class="track" aria-hidden="true"><i class="band" style="--w:{band / 2:.2f}%"></i>'
-        f'<i class="{"minus" if mean < 0 else "plus"}" style="--w:{length / 2:.2f}%"></i></span>'
-        f'<span class="weight">{signed(mean, scale)}<small>{more}</small></span></li>'
-    )
-
-
 def rows(explanation: Explanation, truths: list[int] | None, shown: int, key: str) -> str:
     """The place where the script draws a card for every row, and the means to find one."""
     total = len(explanation)
     said = f"These are the first {shown:,} of {total:,} rows. " if shown < total else ""
-    lead = f'<p class="lead">{said}Within one card, bars share one scale over all classes.</p>'
-    if explanation.names is None:
-        lead += LEGEND
+    lead = f'<p class="lead">{said}Within one card, bars share one scale over all classes.</p><div class="legend"></div>'
     hint = "word or class" if explanation.names is None else "feature, value or class"
     wrong = ""
     if truths is not None:
@@ -274,6 +207,7 @@ def record(explanation: Explanation, truths: list[int] | None) -> dict[str, obje
     """What the script needs to draw the rows."""
     return {
         "classes": list(explanation.classes),
+        "marks": [colours.marks(c) for c in range(len(explanation.classes))],
         **(texts.record(explanation) if explanation.names is None else columns(explanation, explanation.names)),
         "probs": [[digits(p, 6) for p in row] for row in explanation.probs.tolist()],
         "predicted": explanation.prediction.tolist(),
@@ -315,56 +249,9 @@ def checked_truth(truth: Iterable[int], explanation: Explanation) -> list[int]:
     return truths
 
 
-def cell(value: object) -> str:
-    """A feature's value as people write it."""
-    value = json_value(value)
-    if value is None:
-        return "missing"
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"
-    return str(value)
-
-
 def digits(number: float, count: int) -> float | None:
     """A number with so many significant digits, or null where it is none."""
     return float(f"{number:.{count}g}") if math.isfinite(number) else None
-
-
-def signed(number: float, scale: float) -> str:
-    """A weight with its sign, with as many decimals as its neighbours on this scale need."""
-    if not math.isfinite(number):
-        return "not a number"
-    if not scale or 1e-4 <= scale < 1e7:
-        text = f"{abs(number):.{max(0, 2 - math.floor(math.log10(scale)))}f}" if scale else "0"
-    else:
-        text = re.sub(r"e([+-])0", r"e\1", f"{abs(number):.2e}")
-    sign = "" if not float(text) else MINUS if number < 0 else "+"
-    return sign + text
-
-
-def percent(p: float) -> str:
-    """A probability as people say it; the script of the page says it the same way."""
-    if not math.isfinite(p):
-        return "not a number"
-    if 0 < p < 0.0005 or 0.9995 <= p < 1:
-        return "<0.1%" if p < 0.5 else ">99.9%"
-    return f"{p:.1%}"
-
-
-def breakable(name: str) -> str:
-    """An escaped name that may be broken after its underscores and slashes."""
-    return re.sub("([_/])", r"\1<wbr>", escape(name))
-
-
-def paragraphs(text: str, name: str) -> str:
-    """Plain text as paragraphs, cut at empty lines."""
-    pieces = (piece.strip() for piece in re.split(r"\n\s*\n", text))
-    return "".join(f'<p class="{name}">{escape(piece)}</p>' for piece in pieces if piece)
-
-
-def writable(text: str) -> str:
-    """The text without half characters, which no file can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def asset(name: str) -> str:

@@ -6,34 +6,35 @@ import math
 from html import escape
 
 from aimwise.explanation import Explanation
-from aimwise.render.html import breakable, cell, percent, signed, writable
-from aimwise.render.text import passage, shade_scale, strongest
+from aimwise.render.colours import INK, NEUTRAL, Colour, channels, colour, cue, mixed
+from aimwise.render.say import breakable, cell, largest, percent, signed, writable
+from aimwise.render.text import passage
+from aimwise.render.views import View
 
 ROWS = 5
 TOP = 10
 CELLS = 20
 CLASSES = 8
-FOR, AGAINST = "0,114,178", "213,94,0"
-SHADE = 0.5  # how opaque the strongest word is
+PALE = 0.3  # how opaque a ground may be under text whose colour is not known
+FAINT = 0.05  # less than this share of the full strength is not shown
+LINES = ("", "solid", "double", "wavy")  # a second mark for classes whose colour was used before
 ROW = "margin:12px 0;padding-top:8px;border-top:1px solid rgba(128,128,128,.4)"
 CELL = "text-align:left;padding:1px 12px 1px 0;border:0;background:none;white-space:normal"
 
 
 def inline(explanation: Explanation) -> str:
-    """The evidence for the predicted class of the first rows, as HTML that needs nothing around it."""
+    """The evidence for the predicted class of the first rows, for texts also for all classes, as HTML that needs nothing else."""
     rows, d, c = explanation.weights.shape
     reading = explanation.names is None
     what = "" if reading else f", {d:,} features"
     parts = [f"<p>Explanation by <b>{escape(explanation.method)}</b>: {rows:,} row{'s' * (rows != 1)}{what}, {c:,} classes</p>"]
+    view, every = View.one(explanation[:ROWS]), View.all(explanation[:ROWS])
     if reading and rows:
-        parts.append(
-            f"<p>{word('Blue words', 1.0, 1.0, False)} speak for the class, {word('orange words', -1.0, 1.0, False)} against it. "
-            f"The top {TOP} words are <b><u>bold and underlined</u></b>.</p>"
-        )
-    scale = shade_scale(explanation.weights[:ROWS], explanation.present[:ROWS])
+        parts.append(legend(view))
     for i in range(min(rows, ROWS)):
-        top = strongest(explanation, i, TOP)
-        body = (text(explanation, i, top, scale) if reading else "") + listed(explanation, i, top)
+        body = (text(explanation, i, view) if reading else "") + listed(explanation, i, view)
+        if reading and c > 1 and every.strongest(i, 1):
+            body += f"<details><summary>All classes at once</summary>{coloured(explanation, i, every)}</details>"
         parts.append(f'<div style="{ROW}">{head(explanation, i)}{body}</div>')
     if rows > ROWS:
         parts.append(f"<p>{rows - ROWS:,} more row{'s' * (rows - ROWS > 1)} not shown; to_html writes a page of them.</p>")
@@ -42,63 +43,107 @@ def inline(explanation: Explanation) -> str:
     return writable(f'<div class="tex2jax_ignore mathjax_ignore" style="max-width:60em;line-height:1.5">{body}</div>')
 
 
+def legend(view: View) -> str:
+    """How to read the words of the predicted class, and the scale."""
+    filled, dashed = (word(said, weight, 1.0, NEUTRAL) for said, weight in (("filled", 1.0), ("dashed", -1.0)))
+    full = f" Full strength: a weight of {signed(view.scale, view.scale).lstrip('+')} and more." if view.scale else ""
+    return (
+        f"<p>Words in the colour of the predicted class: {filled} speak for it, {dashed} against it, <b>bold</b> are "
+        f"{largest(TOP, 'weight')}.{full}</p>"
+    )
+
+
 def head(explanation: Explanation, i: int) -> str:
     """The predicted class and a bar for every class, the most probable ones where there are many."""
     c, probs = int(explanation.prediction[i]), explanation.probs[i].tolist()
     trust = "" if explanation.check is None else f", agreement {float(explanation.check.agreement[i]):.2f}"
     order = range(len(probs)) if len(probs) <= CLASSES else sorted(range(len(probs)), key=lambda k: -probs[k])[:CLASSES]
-    body = "".join(
-        line(escape(explanation.classes[k]), percent(probs[k]), "128,128,128", CELLS * probs[k], bold=k == c) for k in order
-    )
+    body = "".join(line(escape(explanation.classes[k]), percent(probs[k]), k, CELLS * probs[k], bold=k == c) for k in order)
     more = f"<p>and {len(probs) - CLASSES:,} less probable classes</p>" if len(probs) > CLASSES else ""
     said = f"<b><bdi>{escape(explanation.classes[c])}</bdi></b> {escape(percent(probs[c]))}{trust}"
     return f'<p style="margin:0 0 4px">Row {i}: {said}</p>{table(body)}{more}'
 
 
-def text(explanation: Explanation, i: int, top: list[int], scale: float) -> str:
-    """The text of a row with its words shaded for the predicted class."""
-    read, weights = passage(explanation, i), explanation.towards()[i].tolist()
-    pieces = [broken(piece) if j is None else word(piece, weights[j], scale, j in set(top)) for piece, j in read.pieces()]
+def text(explanation: Explanation, i: int, view: View) -> str:
+    """The text of a row, its words marked as the view has them."""
+    read, weights, classes = passage(explanation, i), view.weights[i].tolist(), view.classes[i].tolist()
+    top = set(view.strongest(i, TOP))
+    pieces = []
+    for piece, j in read.pieces():
+        if j is None:
+            pieces.append(broken(piece))
+            continue
+        again = LINES[cue(classes[j])] if view.every else ""
+        pieces.append(word(piece, weights[j], view.scale, colour(classes[j]), top=j in top, again=again))
     tail = broken(read.tail)
     if read.beyond:
         tail = f'<span style="opacity:.6">{tail}</span>'
-    note = f'<p style="opacity:.7"><i>{read.note}.</i></p>' if read.note else ""
+    note = f'<p style="opacity:.7"><i>{read.note}.</i></p>' if read.note and not view.every else ""
     box = "white-space:pre-wrap;max-height:20em;overflow-y:auto;margin:8px 0;line-height:1.7"
     return f'<div dir="auto" style="{box}">{"".join(pieces)}{tail}</div>{note}'
 
 
-def word(piece: str, weight: float, scale: float, top: bool) -> str:
-    """One word on a ground as strong as its weight."""
+def coloured(explanation: Explanation, i: int, view: View) -> str:
+    """The text of a row, each word in the colour of the class that it speaks most for, and these classes."""
+    here = [j for j, there in enumerate(view.present[i].tolist()) if there and float(view.weights[i, j]) > 0]
+    chips = " ".join(
+        f"<bdi>{word(explanation.classes[k], 1.0, 1.0, colour(k), again=LINES[cue(k)])}</bdi>"
+        for k in sorted(set(view.classes[i, here].tolist()))
+    )
+    full = signed(view.scale, view.scale).lstrip("+")
+    said = (
+        f"<p>A word has the colour of the class that it speaks most for: {chips}. Full strength: a margin of {full} and more "
+        f"over the mean weight for the other classes. <b>Bold</b> are {largest(TOP, 'margin')}.</p>"
+    )
+    return said + text(explanation, i, view)
+
+
+def word(piece: str, weight: float, scale: float, colour: Colour, *, top: bool = False, again: str = "") -> str:
+    """One word: on a ground as strong as its weight, or over dashes where it speaks against the class."""
     share = min(1.0, abs(weight) / scale) if scale and math.isfinite(weight) else 0.0
-    ground = f"background-color:rgba({AGAINST if weight < 0 else FOR},{SHADE * share:.2f});border-radius:3px"
-    said = f"<b><u>{broken(piece)}</u></b>" if top else broken(piece)
-    return f'<span style="{ground}">{said}</span>' if share >= 0.02 else said
+    said = f"<b>{broken(piece)}</b>" if top else broken(piece)
+    if share < FAINT * (1 + (weight < 0)):
+        return said
+    if weight < 0:
+        line = f"text-decoration:underline dashed {1 + 1.5 * share:.1f}px {rgba(colour.line, min(1.0, 1.6 * share))}"
+        return f'<u style="{line};text-underline-offset:3px">{said}</u>'
+    # The paper may be light or dark: pale grounds let it through, strong ones bring the colour of their text along.
+    fill = f"background:{rgba(colour.light, 2 * PALE * share)}"
+    if share >= 0.5:
+        fill = f"background:{mixed(colour.light, '#ffffff', share)};color:{INK}"
+    again = f";text-decoration:underline {again} 2px" if again else ""
+    return f'<span style="{fill};border-radius:3px{again}">{said}</span>'
 
 
-def listed(explanation: Explanation, i: int, top: list[int]) -> str:
+def rgba(colour: str, share: float) -> str:
+    """A colour that lets through what is behind it."""
+    return f"rgba({','.join(map(str, channels(colour)))},{share:.2f})"
+
+
+def listed(explanation: Explanation, i: int, view: View) -> str:
     """The strongest features with their weights."""
-    weights, names = explanation.towards()[i].tolist(), explanation.names
+    weights, names, top = view.weights[i].tolist(), explanation.names, view.strongest(i, TOP)
     scale = max((abs(weights[j]) for j in top if math.isfinite(weights[j])), default=0.0)
     if not top:
         return f"<p>This {'text has no words' if names is None else 'row has no features'}.</p>"
-    lines = []
+    lines, c = [], int(explanation.prediction[i])
     for j in top:
         value = escape(cell(explanation.values[i, j]))
         name = value if names is None else f"{breakable(names[j])} = <bdi>{value}</bdi>"
         length = CELLS * abs(weights[j]) / scale if scale and math.isfinite(weights[j]) else 0.0
-        lines.append(line(name, signed(weights[j], scale), AGAINST if weights[j] < 0 else FOR, length))
-    said = f"Evidence for <b><bdi>{escape(explanation.classes[int(explanation.prediction[i])])}</bdi></b>"
+        lines.append(line(name, signed(weights[j], scale), c, length, block="▒" if weights[j] < 0 else "█"))
+    said = f"Evidence for <b><bdi>{escape(explanation.classes[c])}</bdi></b>"
     return f'<p style="margin:8px 0 4px">{said}</p>{table("".join(lines))}'
 
 
-def line(name: str, number: str, colour: str, cells: float, *, bold: bool = False) -> str:
-    """A name, a number and a bar of block characters, which no sanitiser takes away."""
-    bar = "█" * round(cells) if math.isfinite(cells) else ""
+def line(name: str, number: str, c: int, cells: float, *, bold: bool = False, block: str = "█") -> str:
+    """A name, a number and a bar of block characters in the colour of a class, which no sanitiser takes away."""
+    bar = block * round(cells) if math.isfinite(cells) else ""
     name, number = (f"<b>{said}</b>" if bold else said for said in (f"<bdi>{name}</bdi>", escape(number)))
     return (
         f'<tr style="background:none"><td style="{CELL}">{name}</td>'
         f'<td style="{CELL};text-align:right;white-space:nowrap">{number}</td>'
-        f'<td style="{CELL};color:rgb({colour});letter-spacing:-1px;white-space:nowrap">{bar}</td></tr>'
+        f'<td style="{CELL};color:{colour(c).line};letter-spacing:-1px;white-space:nowrap">{bar}</td></tr>'
     )
 
 

@@ -1,9 +1,11 @@
 "use strict";
 // Data only ever reaches the page through textContent.
 (() => {
+  const ALL = -2; // all classes at once, as the class switch counts its choices
   const STEP = 12;
   const EXTRA = 6; // features found by the search that are shown beside the top ones
   const MANY = 8; // classes that fit into a card without scrolling
+  const MARGIN = "the weight for one class less the mean weight for the others";
   const LONG = 700; // characters of a text that fit into its box without scrolling
 
   const make = (tag, name, text) => {
@@ -64,6 +66,8 @@
     const isWrong = (i) => data.truth !== null && data.truth[i] !== data.predicted[i];
     const target = () => Number(section.querySelector(".switch input:checked").value);
     const query = () => search.value.trim().toLowerCase();
+    const full = (all) => (all ? data.margin : data.scale); // the weight that is shown at full strength
+    const strength = (weight, all) => (weight === null || full(all) === 0 ? 0 : Math.min(1, Math.abs(weight) / full(all)));
 
     const haystack = (i) => {
       if (texts[i] === undefined) {
@@ -112,7 +116,7 @@
       }
       for (const c of order) {
         const p = data.probs[i][c];
-        const item = make("li", c === data.predicted[i] ? "first" : "");
+        const item = make("li", data.marks[c] + (c === data.predicted[i] ? " first" : ""));
         const name = make("span", "name");
         name.append(breakable("", data.classes[c]));
         const track = make("span", "track");
@@ -124,25 +128,40 @@
       return list;
     };
 
-    const feature = (i, j, weight, scale, hit) => {
-      const item = make("li", hit ? "bar hit" : "bar");
+    // What the features of a row say in this view, the strongest first: a weight, and the class which it is about. Seen for
+    // all classes, a feature speaks for the class of its largest weight, by as much as that exceeds the mean of the others.
+    const ranked = (i, picked) => {
+      const size = ({ weight }) => (weight === null ? Infinity : Math.abs(weight));
+      const said = [];
+      data.weights[i].forEach((w, j) => {
+        if (w === null) return;
+        let about = picked < 0 ? data.predicted[i] : picked;
+        let weight = w[about];
+        if (picked === ALL) {
+          about = w.reduce((best, v, c) => (v > w[best] ? c : best), 0);
+          const others = w.reduce((sum, v, c) => (c === about ? sum : sum + v), 0);
+          weight = w.includes(null) ? 0 : w[about] - others / Math.max(1, w.length - 1);
+          if (!(weight > 0)) return;
+        }
+        said.push({ j, weight, about });
+      });
+      return said.sort((a, b) => size(b) - size(a) || a.j - b.j);
+    };
+
+    const feature = (i, { j, weight, about }, scale, all, hit) => {
+      const item = make("li", "bar" + (hit ? " hit" : "") + (all ? " sum " + data.marks[about] : ""));
       const name = make("span", "name");
       const text = make(hit ? "mark" : "span");
       if (reading) text.append(make("bdi", "", word(i, j)));
       else text.append(breakable("", data.names[j]), make("span", "is", " = "), make("bdi", "value", data.values[i][j]));
       name.append(text);
+      if (all) name.append(" ", breakable("of", data.classes[about]));
       const track = make("span", "track");
       track.setAttribute("aria-hidden", "true");
-      track.append(fill(weight < 0 ? "minus" : "plus", scale && weight !== null ? Math.abs(weight) / scale / 2 : 0));
+      const share = scale && weight !== null ? Math.abs(weight) / scale : 0;
+      track.append(all ? fill("part", share) : fill(weight < 0 ? "minus" : "plus", share / 2));
       item.append(name, track, make("span", "weight", signed(weight, scale)));
       return item;
-    };
-
-    const ranked = (i, chosen) => {
-      const size = (w) => (w === null ? Infinity : Math.abs(w));
-      const rows = data.weights[i];
-      const order = [...rows.keys()].filter((j) => rows[j] !== null);
-      return order.sort((a, b) => size(rows[b][chosen]) - size(rows[a][chosen]) || a - b);
     };
 
     // Whether a feature is one that is searched for; words are also found as parts of a longer phrase.
@@ -155,28 +174,32 @@
       return (j) => found.some((at) => at < data.spans[i][2 * j + 1] && at + asked.length > data.spans[i][2 * j]);
     };
 
-    const evidence = (i, chosen, order, hit) => {
-      const rows = data.weights[i];
-      const scale = order.reduce((best, j) => Math.max(best, ...rows[j].map(Math.abs)), 0);
-      const shown = order.slice(0, top());
-      const found = order.slice(top()).filter(hit).slice(0, EXTRA);
-      const rest = order.slice(top()).filter((j) => !found.includes(j));
+    const evidence = (i, picked, order, hit) => {
+      const all = picked === ALL;
+      const largest = ({ j, weight }) => (all ? weight : Math.max(...data.weights[i][j].map(Math.abs)));
+      const scale = order.reduce((best, each) => Math.max(best, largest(each)), 0);
+      const found = order.slice(top()).filter((each) => hit(each.j)).slice(0, EXTRA);
+      const rest = order.slice(top()).filter((each) => !found.includes(each));
       const list = make("ol", "bars");
       list.setAttribute("role", "list");
-      list.append(...[...shown, ...found].map((j) => feature(i, j, rows[j][chosen], scale, hit(j))));
+      list.append(...[...order.slice(0, top()), ...found].map((each) => feature(i, each, scale, all, hit(each.j))));
       const parts = [list];
-      if (order.length === 0) parts.push(make("p", "rest", reading ? "This text has no words." : "This row has no features."));
+      if (order.length === 0) {
+        const empty = reading ? "This text has no words." : "This row has no features.";
+        const some = data.weights[i].some((w) => w !== null);
+        parts.push(make("p", "rest", some ? "Nothing speaks for one class more than for the others." : empty));
+      }
       if (rest.length) {
-        const sum = rest.reduce((s, j) => s + rows[j][chosen], 0);
+        const sum = rest.reduce((s, each) => s + each.weight, 0);
         const others = plural(rest.length, reading ? "other word" : "smaller feature");
-        parts.push(make("p", "rest", others + ", together " + signed(sum, scale)));
+        parts.push(make("p", "rest", others + (all ? "" : ", together " + signed(sum, scale))));
       }
       return parts;
     };
 
     const towards = (chosen) => {
       const title = make("p", "towards", "Evidence for ");
-      title.append(make("bdi", "", data.classes[chosen]));
+      title.append(make("bdi", "", chosen < 0 ? "all classes" : data.classes[chosen]));
       return title;
     };
 
@@ -203,27 +226,70 @@
       return [box, words];
     };
 
-    const shade = (words, i, chosen, order, hit) => {
-      const first = new Set(order.slice(0, top()));
+    const shade = (words, i, picked, order, hit) => {
+      const first = new Set(order.slice(0, top()).map(({ j }) => j));
+      const said = new Map(order.map((each) => [each.j, each]));
+      const all = picked === ALL;
       words.forEach((node, j) => {
-        const weight = data.weights[i][j][chosen];
-        const share = weight === null || data.scale === 0 ? 0 : Math.min(1, Math.abs(weight) / data.scale);
-        node.className = "word" + (weight < 0 ? " against" : " for") + (first.has(j) ? " top" : "") + (hit(j) ? " hit" : "");
-        node.style.setProperty("--s", share.toFixed(2));
-        node.title = signed(weight, data.scale);
+        const { weight, about } = said.get(j) || { weight: 0 };
+        const look = all ? (about === undefined ? "" : " for " + data.marks[about]) : weight < 0 ? " against" : " for";
+        node.className = "word" + look + (first.has(j) ? " top" : "") + (hit(j) ? " hit" : "");
+        node.style.setProperty("--s", strength(weight, all).toFixed(2));
+        node.title = (all && about !== undefined ? data.classes[about] + " " : "") + signed(weight, full(all));
       });
+    };
+
+    // How to read the view: samples of what is drawn below, each with its meaning, and the scale.
+    const legend = (picked) => {
+      const all = picked === ALL;
+      const list = make("dl", picked < 0 ? "" : data.marks[picked]);
+      const entry = (name, ...parts) => {
+        const item = make("div");
+        const said = make("dd");
+        said.append(...parts);
+        item.append(make("dt", "", name), said);
+        list.append(item);
+      };
+      const sample = (look, text, share) => {
+        const node = reading ? make("span", "word " + look, text) : make("i", "sample " + look);
+        node.style.setProperty("--s", share);
+        return node;
+      };
+      const what = reading ? "words" : "bars";
+      const size = all ? "margin" : "weight";
+      const bold = top() === 1 ? "the one with the largest " + size : "the " + top() + " with the largest " + size + "s";
+      if (picked < 0) {
+        const chips = data.classes.map((name, c) => make("bdi", "chip " + data.marks[c], name));
+        const whose = all ? "the class that " + what + " speak most for: " : "the predicted class: ";
+        entry("Colour", whose, ...chips.flatMap((chip) => [chip, " "]));
+      }
+      const parts = [];
+      if (!all) {
+        const name = make("bdi", "", picked < 0 ? "the predicted class" : data.classes[picked]);
+        parts.push(sample(reading ? "for filled" : "plus", "filled", 1), reading ? "" : " filled", " speak for ", name, ", ");
+        parts.push(sample(reading ? "against" : "minus", "dashed", 1), reading ? "" : " hatched", " speak against it");
+      }
+      if (reading && top() > 0) parts.push(all ? "" : ", ", sample("top", "bold", 0), " are " + bold);
+      if (parts.length) entry(reading ? "Words" : "Bars", ...parts);
+      if (reading && full(all) > 0) {
+        const steps = all ? [0, 0.25, 0.5, 0.75, 1] : [-1, -0.5, 0, 0.5, 1];
+        const marks = steps.map((s) => sample(s < 0 ? "against" : "for", signed(s * full(all), full(all)), Math.abs(s)));
+        entry(all ? "Margin" : "Weight", ...marks.flatMap((mark) => [mark, " "]), "and more" + (all ? "; " + MARGIN : ""));
+      } else if (all && !reading) entry("Margin", MARGIN);
+      section.querySelector(".legend").replaceChildren(list);
     };
 
     const card = (i) => {
       const node = make("article", isWrong(i) ? "card bad" : "card");
-      const body = make("div", "evidence");
+      const body = make("div");
       const [box, words] = reading ? passage(i) : [null, []];
       const paint = () => {
         const picked = target();
-        const chosen = picked < 0 ? data.predicted[i] : picked;
+        const chosen = picked === ALL || picked >= 0 ? picked : data.predicted[i];
         const order = ranked(i, chosen);
         const hit = finder(i, query());
         const parts = evidence(i, chosen, order, hit);
+        body.className = "evidence" + (chosen < 0 ? " every" : " " + data.marks[chosen]);
         if (!reading) return body.replaceChildren(towards(chosen), ...parts);
         shade(words, i, chosen, order, hit);
         const note = data.beyond[i] ? [make("p", "rest", data.notes[i] + ".")] : [];
@@ -252,16 +318,16 @@
     const draw = (keep) => {
       const picked = String(target());
       for (const figure of section.querySelectorAll("figure")) figure.hidden = figure.dataset.target !== picked;
-      if (keep && reading) {
+      if (total > 0) legend(target());
+      if (keep) {
         for (const node of cards.children) painters.get(node)();
         return;
       }
       const asked = query();
       const only = wrong !== null && wrong.checked;
-      const shown = keep ? Math.max(cards.childElementCount, STEP) : STEP;
       matching = [...Array(total).keys()].filter((i) => (!only || isWrong(i)) && (asked === "" || haystack(i).includes(asked)));
       cards.replaceChildren();
-      grow(shown);
+      grow(STEP);
       const all = plural(total, "row");
       count.textContent = asked === "" && !only ? all : matching.length.toLocaleString("en") + " of " + all + " found";
     };
@@ -270,6 +336,7 @@
     if (slider !== null) {
       slider.addEventListener("input", () => {
         section.querySelector(".slider output").textContent = slider.value;
+        slider.setAttribute("aria-valuetext", plural(top(), "word"));
         draw(true);
       });
     }

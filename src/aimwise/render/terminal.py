@@ -1,4 +1,4 @@
-"""Explanations in a terminal: shaded words or bars of columns, and signs instead of shades where there is no colour."""
+"""Explanations in a terminal: words on the colours of their classes or bars of columns, and signs where there is no colour."""
 
 from __future__ import annotations
 
@@ -8,45 +8,49 @@ from typing import TYPE_CHECKING
 
 from aimwise.errors import BadSetting
 from aimwise.explanation import Explanation
-from aimwise.render.html import MINUS, cell, percent, signed
-from aimwise.render.text import passage, shade_scale, strongest
+from aimwise.render.colours import INK, NEUTRAL, colour, cue, mixed
+from aimwise.render.say import MINUS, cell, largest, percent, signed
+from aimwise.render.text import passage
+from aimwise.render.views import View
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+ALL = "all"
 ROWS = 10
 TAIL = 300  # characters of what was not explained
-UNDERLINED = 3
 HALF = 12  # cells of a bar on either side of its axis
-SHADES = (0.15, 0.4, 0.75)  # from these shares of the scale on a word is coloured, on pale ground, on strong ground
-FOR = ("", "#2f8fd0", "#101418 on #a5d0ec", "#ffffff on #0072b2")
-AGAINST = ("", "#d97706", "#101418 on #f7c79b", "#ffffff on #b85000")
+SHADES = (0.15, 0.45, 0.75)  # from these shares of the scale on a word has coloured letters, a dull ground, a full ground
+DULL = "#9a9a9a"  # grey is mixed into a weaker ground: it is weaker on a light screen and on a dark one
+AGAIN = ("", "underline", "italic", "underline italic")  # a second mark for classes whose colour was used before
 CONTROLS = {i: 0x2400 + i for i in range(32)} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD) | {0x7F: 0x2421}
+CONTROLS |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)  # they turn the direction of a line
 CONTROLS |= {ord("\n"): ord("\n"), ord("\t"): ord("\t"), ord("\r"): ord(" ")}
 
 
 def show(explanation: Explanation, *, target: str | int | None = None, k: int = 10, console: Console | None = None) -> None:
-    """Print the first rows: the probability of every class, then the evidence for one of them."""
+    """Print the first rows: the probability of every class, then the evidence for one, or for "all" if no class has that name."""
     if k < 0:
         raise BadSetting(f"k={k}, wanted 0 or more.")
-    explanation.classes_of(target)  # a class that does not exist is named before anything is printed
+    seen = explanation[:ROWS]
+    # A class that does not exist is named before anything is printed.
+    view = View.all(seen) if target == ALL and ALL not in explanation.classes else View.one(seen, target)
     if console is None:
         from rich.console import Console
 
         console = Console()
-    Screen(console, explanation, target, k).show()
+    Screen(console, explanation, view, k, one=None if view.every else target).show()
 
 
 class Screen:
     """One explanation on one console."""
 
-    def __init__(self, console: Console, explanation: Explanation, target: str | int | None, k: int) -> None:
-        self.console, self.explanation, self.target, self.k = console, explanation, target, k
-        self.weights = explanation.towards(target).tolist()
-        self.meant = explanation.classes_of(target).tolist()
-        self.scale = shade_scale(explanation.weights[:ROWS], explanation.present[:ROWS])
+    def __init__(self, console: Console, explanation: Explanation, view: View, k: int, *, one: str | int | None) -> None:
+        self.console, self.explanation, self.view, self.k, self.one = console, explanation, view, k, one
+        self.weights, self.about = view.weights.tolist(), view.classes.tolist()
+        self.meant = explanation.classes_of(one).tolist()
         self.ascii = console.options.ascii_only
         self.plain = console.no_color or console.color_system is None  # signs must say what colours cannot
 
@@ -93,7 +97,7 @@ class Screen:
         self.line(head)
 
     def probabilities(self, i: int) -> Table:
-        """A bar for every class, the probable ones first where there are many."""
+        """A bar for every class in its colour, the probable ones first where there are many."""
         probs, table = self.explanation.probs[i].tolist(), self.grid()
         order: Sequence[int] = range(len(probs))
         if len(probs) > 8:
@@ -101,42 +105,62 @@ class Screen:
         for c in order:
             style = "bold" if c == int(self.explanation.prediction[i]) else ""
             share = probs[c] if math.isfinite(probs[c]) else 0.0
-            blocks = self.blocks(share * 2 * HALF).ljust(2 * HALF + 1)
-            table.add_row(self.text(self.explanation.classes[c], style), self.text(percent(probs[c]), style), self.text(blocks))
+            bar = self.text(self.blocks(share * 2 * HALF).ljust(2 * HALF + 1), colour(c).line)
+            table.add_row(self.named(c, style), self.text(percent(probs[c]), style), bar)
         return table
 
-    def legend(self) -> Text:
+    def named(self, c: int, style: str) -> Text:
+        """A class; where all are seen at once it stands as its words do, or with its number."""
+        name = self.explanation.classes[c]
+        if not self.view.every:
+            return self.text(name, style)
         if self.plain:
-            marks = f"The top {self.k} words are marked: [+word] speaks for the class, [-word] against it."
-            return self.text(marks)
-        out = self.text("Words speak ")
-        out.append(self.text(" for ", FOR[3]))
-        out.append(" or ")
-        out.append(self.text(" against ", AGAINST[3]))
-        out.append(" the class; ")
-        out.append(self.text(f"top {self.k} bold", "bold"))
-        out.append(", ")
-        return out.append(self.text(f"strongest {min(UNDERLINED, self.k)} underlined", "bold underline"))
+            return self.text(f"{c}: {name}", style)
+        out = self.text("")
+        return out.append(self.text(f" {name} ", f"{style} {self.ground(c, 1.0)} {AGAIN[cue(c)]}".strip()))
+
+    def legend(self) -> Text:
+        """How to read the words, and what weight has the full strength."""
+        size, scale = "margin" if self.view.every else "weight", self.view.scale
+        if self.plain:
+            marks = "[+word] speaks for the class, [-word] against it."
+            if self.view.every:
+                marks = "[0:word] speaks most for class 0."
+            return self.text(f"Marked words are {largest(self.k, size)}: {marks}" if self.k else "No words are marked.")
+        out = self.text("Words ")
+        if self.view.every:
+            out.append("have the colour of the class that they speak most for")
+        else:
+            filled = f"{INK} on {NEUTRAL.light}" if self.one is None else self.ground(self.meant[0], 1.0)
+            out.append(self.text(" filled ", filled)).append(" speak for the class, ")
+            out.append(self.text("underlined", "underline")).append(" against it")
+        if self.k:
+            out.append(", ").append(self.text("bold", "bold")).append(self.text(f" are {largest(self.k, size)}"))
+        return out.append(
+            self.text(f"; full strength is a {size} of {signed(scale, scale).lstrip('+')} and more" if scale else "")
+        )
 
     def towards(self, i: int) -> Text:
         out = self.text("  Evidence for ", "dim")
-        return out.append(self.text(self.explanation.classes[self.meant[i]], "bold not dim"))
+        if self.view.every:
+            return out.append(self.text("all classes", "bold not dim"))
+        c = self.meant[i]
+        name = self.explanation.classes[c]
+        return out.append(self.text(name if self.plain else f" {name} ", f"bold not dim {self.ground(c, 1.0)}"))
 
     def words(self, i: int) -> None:
         """The text, its words shaded by weight."""
         from rich.padding import Padding
 
-        read, out = passage(self.explanation, i), self.text("")
-        top = strongest(self.explanation, i, self.k, self.target)
-        first, under = set(top), set(top[:UNDERLINED])
+        read, out, first = passage(self.explanation, i), self.text(""), set(self.view.strongest(i, self.k))
         for piece, j in read.pieces():
             if j is None:
                 out.append(self.text(piece))
                 continue
-            weight = self.weights[i][j]
-            style = self.shade(weight) + " bold" * (j in first) + " underline" * (j in under)
-            marked = f"[{'-' if weight < 0 else '+'}{piece}]" if self.plain and j in first else piece
-            out.append(self.text(marked, style.strip()))
+            weight, c = self.weights[i][j], self.about[i][j]
+            sign = f"{c}:" if self.view.every else "-" if weight < 0 else "+"
+            marked = f"[{sign}{piece}]" if self.plain and j in first else piece
+            out.append(self.text(marked, (self.shade(weight, c) + " bold" * (j in first)).strip()))
         tail = read.tail if read.beyond else read.tail.rstrip()
         if read.beyond and len(tail) > TAIL:
             tail = tail[:TAIL] + "..."
@@ -147,33 +171,52 @@ class Screen:
             self.line(self.text(f"  {read.note}.", "dim italic"))
         self.line(self.towards(i) if read.places else self.text("  This text has no words.", "dim"))
 
-    def shade(self, weight: float) -> str:
-        """The style of a word by its share of the scale."""
-        share = abs(weight) / self.scale if self.scale else 0.0
-        return (AGAINST if weight < 0 else FOR)[sum(share >= step for step in SHADES)]
+    def shade(self, weight: float, c: int) -> str:
+        """The style of a word by its share of the scale: a ground where it speaks for its class, else a line under it."""
+        share = abs(weight) / self.view.scale if self.view.scale else 0.0
+        if weight < 0:
+            return "underline" if share >= SHADES[0] and not self.view.every else ""
+        style = self.ground(c, share)
+        return f"{style} {AGAIN[cue(c)]}".strip() if style and self.view.every else style
+
+    def ground(self, c: int, share: float) -> str:
+        """The ground of a class at one of its strengths; the text on it has a colour of its own."""
+        full, step = colour(c).light, sum(share >= each for each in SHADES)
+        return ("", colour(c).line, f"{INK} on {mixed(full, DULL, 0.5)}", f"{INK} on {full}")[step]
 
     def bars(self, i: int) -> Table:
         """The strongest features, each with a bar to the right where it speaks for the class, to the left where against."""
-        top, names, table = strongest(self.explanation, i, self.k, self.target), self.explanation.names, self.grid()
-        scale = max((abs(self.weights[i][j]) for j in top if math.isfinite(self.weights[i][j])), default=0.0)
+        top, table, weights = self.view.strongest(i, self.k), self.grid(), self.weights[i]
+        scale = max((abs(weights[j]) for j in top if math.isfinite(weights[j])), default=0.0)
         for j in top:
-            weight, value = self.weights[i][j], cell(self.explanation.values[i, j])
-            length = HALF * abs(weight) / scale if scale and math.isfinite(weight) else 0.0
-            left = self.blocks(length, leftwards=True) if weight < 0 else ""
-            bar = self.text(left.rjust(HALF), AGAINST[1])
-            bar.append(self.text("|" if self.ascii else "│", "dim"))
-            bar.append(self.text("" if weight < 0 else self.blocks(length), FOR[1]))
-            bar.append(" " * (2 * HALF + 1 - len(bar)))
-            table.add_row(self.text(value if names is None else f"{names[j]} = {value}"), self.text(signed(weight, scale)), bar)
+            share = abs(weights[j]) / scale if scale and math.isfinite(weights[j]) else 0.0
+            table.add_row(self.feature(i, j), self.text(signed(weights[j], scale)), self.bar(weights[j], share, self.about[i][j]))
         return table
 
-    def blocks(self, cells: float, *, leftwards: bool = False) -> str:
+    def feature(self, i: int, j: int) -> Text:
+        """A feature's name and value, or a word; where all classes are seen at once, also the class that it speaks for."""
+        names, value = self.explanation.names, cell(self.explanation.values[i, j])
+        out = self.text("").append(self.text(value if names is None else f"{names[j]} = {value}"))
+        if self.view.every:
+            out.append(
+                self.text(f"  {self.explanation.classes[self.about[i][j]]}", f"dim {AGAIN[cue(self.about[i][j])]}".strip())
+            )
+        return out
+
+    def bar(self, weight: float, share: float, c: int) -> Text:
+        """A bar of so much of its room in the colour of a class, pale and to the left where it speaks against the class."""
+        line = colour(c).line
+        if self.view.every:
+            return self.text(self.blocks(2 * HALF * share).ljust(2 * HALF + 1), line)
+        axis = self.text("|" if self.ascii else "│", "dim")
+        left = ("-" if self.ascii else "▒") * math.ceil(HALF * share) if weight < 0 else ""
+        right = "" if weight < 0 else self.blocks(HALF * share)
+        return self.text("").append(self.text(left.rjust(HALF), line)).append(axis).append(self.text(right.ljust(HALF), line))
+
+    def blocks(self, cells: float) -> str:
         """A bar of so many cells, to the half of one."""
         halves = round(2 * cells)
-        if self.ascii:
-            return "#" * ((halves + 1) // 2)
-        half = ("▐" if leftwards else "▌") * (halves % 2)
-        return half + "█" * (halves // 2) if leftwards else "█" * (halves // 2) + half
+        return "#" * ((halves + 1) // 2) if self.ascii else "█" * (halves // 2) + "▌" * (halves % 2)
 
     def grid(self) -> Table:
         """Name, number, bar."""

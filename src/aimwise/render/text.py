@@ -1,4 +1,4 @@
-"""Texts and their explained words as the renderers need them: pieces, ranks, the scale of shades, words over all texts."""
+"""Texts and their explained words as the renderers need them: pieces, places, words over all texts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import accumulate
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from aimwise.explanation import Explanation, Target
+from aimwise.explanation import Explanation
+from aimwise.render.views import margins, shade_scale
 
 OFTEN = 2  # a word of the plot over all rows should come so many times
 STEPS = 1000  # weights are written in steps of about a thousandth of the largest
@@ -61,21 +61,6 @@ def passage(explanation: Explanation, row: int) -> Passage:
     return Passage(explanation.sources[row], tuple((j, *spans[j]) for j in here), beyond)
 
 
-def strongest(explanation: Explanation, row: int, k: int, target: Target = None) -> list[int]:
-    """The k features of a row with the largest weights of either sign, the largest first."""
-    one = explanation[row]
-    order = one.order(target, by="size")[0].tolist()
-    return order[: min(k, int(one.present.sum()))]
-
-
-def shade_scale(weights: Tensor, present: Tensor) -> float:
-    """The weight that gets the full shade: the largest of a typical row, so that one odd row does not pale all others."""
-    sizes = torch.where(present[:, :, None] & weights.isfinite(), weights.abs(), 0.0)  # (B, d, C)
-    largest = sizes.flatten(1).amax(1) if sizes.numel() else torch.zeros(0)
-    largest = largest[largest > 0]
-    return float(largest.median()) if len(largest) else 0.0
-
-
 @dataclass(frozen=True)
 class Lexicon:
     """Every lower-cased word of all texts and where it occurs."""
@@ -92,11 +77,16 @@ class Lexicon:
         ids = np.array(found, dtype=np.int64)
         return cls(list(known), ids, np.bincount(ids, minlength=len(known)))
 
+    @property
+    def rare(self) -> np.ndarray:
+        """Whether a word comes too seldom for a plot over all texts, (V,)."""
+        return self.counts < OFTEN
+
     def leading(self, weights: np.ndarray, most: int) -> list[tuple[str, float, float, int]]:
         """The words with the largest total size: word, mean weight, mean size, count; rare words only where too few are not."""
         totals = np.bincount(self.ids, weights=weights, minlength=len(self.words))
         sizes = np.bincount(self.ids, weights=np.abs(weights), minlength=len(self.words))
-        order = np.lexsort((-sizes, self.counts < OFTEN))[:most]
+        order = np.lexsort((-sizes, self.rare))[:most]
         return [
             (self.words[i], float(totals[i] / self.counts[i]), float(sizes[i] / self.counts[i]), int(self.counts[i]))
             for i in order[np.argsort(-sizes[order], kind="stable")]
@@ -119,6 +109,7 @@ def record(explanation: Explanation) -> dict[str, object]:
         ],
         "unit": unit,
         "scale": float(f"{shade_scale(explanation.weights, explanation.present):.4g}"),
+        "margin": float(f"{shade_scale(margins(explanation.weights)[0][:, :, None], explanation.present):.4g}"),
         "beyond": [p.beyond for p in passages],
         "notes": [p.note for p in passages],
     }

@@ -1,0 +1,348 @@
+"""Pixels, square patches and segments of images as features."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import avg_pool2d, pad
+
+from aimwise.batch import Batch
+from aimwise.errors import BadFeatures, BadSetting, extra, unknown
+from aimwise.features.base import Features
+from aimwise.features.image_fills import IMAGE_FILLS, ImageFill, learn_fill
+from aimwise.features.pictures import AXES, Stack, as_stack
+from aimwise.progress import bar
+
+I = TypeVar("I", bound="Images")  # noqa: E741
+
+
+@dataclass(frozen=True)
+class ImageLayout:
+    """What networks for images are built from."""
+
+    channels: int
+    height: int
+    width: int
+    patch: int  # the side of the squares that are features; 0 if the last channel of x says which feature a pixel belongs to
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """How many patches stand below and beside each other; those at the far sides may be cut."""
+        side = self.patch or 1
+        return math.ceil(self.height / side), math.ceil(self.width / side)
+
+
+@dataclass(eq=False, kw_only=True)
+class Images(Features):
+    """What all features of images share: the forms that images come in, and what stands in for a part that is taken away.
+
+    fill: "mean" (the mean colour), "zero", "blur", "noise", or "background" (the image given, or one of several drawn at random).
+    axes: "HW", "CHW" or "HWC" for one image, where the shape does not tell. shape: of one image, where the inputs are flat rows.
+    """
+
+    kind: ClassVar[str] = "image"
+
+    fill: str = "mean"
+    background: Any = None
+    axes: str | None = None
+    shape: Sequence[int] | None = None
+    facts_: ImageFill = field(init=False, repr=False)
+    size_: tuple[int, int, int] = field(init=False, repr=False)
+
+    @property
+    @abstractmethod
+    def patch(self) -> int:
+        """The side of the squares that are features, 0 if features are not squares."""
+
+    def fit(self: I, inputs: Any) -> I:
+        """A copy that knows the size, colours and range of these images."""
+        self._check_settings()
+        stack = self._stack(inputs)
+        new = copy.copy(self)
+        new.axes = stack.axes
+        new.size_ = (stack.data.shape[1], stack.data.shape[2], stack.data.shape[3])
+        new.facts_ = learn_fill(stack.data.cpu(), self._background(stack))
+        return new
+
+    def _stack(self, inputs: Any) -> Stack:
+        stack = as_stack(inputs, axes=self.axes, shape=self.shape)
+        if self.fitted and tuple(stack.data.shape[1:]) != self.size_:
+            raise BadFeatures(
+                f"Got images of {tuple(stack.data.shape[1:])} (channels, height, width), wanted {self.size_} as in fit. "
+                "Resize them."
+            )
+        return stack
+
+    def _background(self, like: Stack) -> Tensor | None:
+        if self.background is None:
+            return None
+        given = self.background
+        one = np.ndim(given) == (1 if self.shape is not None else len(like.axes))
+        return as_stack(given[None] if one else given, axes=like.axes, shape=self.shape).data
+
+    def _check_settings(self) -> None:
+        if self.fill not in IMAGE_FILLS:
+            raise unknown("fill", self.fill, IMAGE_FILLS)
+        if self.fill == "background" and self.background is None and not (self.fitted and len(self.facts_.background)):
+            raise BadSetting("fill='background' needs the image that stands in: pass background=..., one image or several.")
+        if self.axes is not None and self.axes not in AXES:
+            raise BadSetting(f"axes={self.axes!r}, wanted one of {', '.join(AXES)}.")
+
+    @property
+    def fitted(self) -> bool:
+        return "facts_" in self.__dict__
+
+    @property
+    def soft(self) -> Bool[Tensor, ""]:
+        return torch.tensor(True)
+
+    @property
+    def random(self) -> bool:
+        return self.fill == "noise" or (self.fill == "background" and len(self.facts_.background) > 1)
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.size_)
+
+    @property
+    def layout(self) -> ImageLayout:
+        spread = self.facts_.deviation.clamp_min(1e-6)
+        return ImageLayout(*self.size_, self.patch, tuple(self.facts_.mean.tolist()), tuple(spread.tolist()))
+
+    def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
+        stack = stack_of(batch)
+        images = stack.data.float()
+        gate = self.spread(batch, z).to(images.device)[:, None]  # (B, 1, h, w)
+        instead = IMAGE_FILLS[self.fill](self.facts_.to(images.device), images, rng)
+        return stack.like(torch.where(gate == 1, images, images * gate + instead * (1 - gate)))
+
+    def pictures(self, inputs: Any) -> np.ndarray:
+        images = (inputs if isinstance(inputs, Stack) else self._stack(inputs)).data.cpu()[:, :3]
+        if images.dtype != torch.uint8:
+            low, high = float(self.facts_.low.min()), float(self.facts_.high.max())
+            if low >= 0 and 0 < high <= 1:
+                low, high = 0.0, 1.0
+            images = ((images.float() - low) / max(high - low, 1e-12) * 255).round().clamp(0, 255).to(torch.uint8)
+        channels = images.shape[1]
+        return images[:, 0].numpy() if channels < 3 else images.movedim(1, -1).numpy()
+
+    def config(self) -> dict[str, Any]:
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "background"}
+        settings["shape"] = None if self.shape is None else [int(n) for n in self.shape]
+        return {"settings": settings, "size": list(self.size_)}
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.facts_.parts()
+
+    @classmethod
+    def restore(cls: type[I], config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> I:
+        new = cls(**config["settings"])
+        channels, height, width = map(int, config["size"])
+        new.size_ = (channels, height, width)
+        new.facts_ = ImageFill(**{name: tensors[name] for name in ("mean", "deviation", "low", "high", "background")})
+        new._check_settings()
+        return new
+
+
+@dataclass(eq=False)
+class Patches(Images):
+    """Every square of `side` by `side` pixels is a feature; those at the far sides may be cut."""
+
+    side: int = 7
+
+    @property
+    def patch(self) -> int:
+        return self.side
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        def ends(size: int) -> list[str]:
+            return [f"{start}-{min(start + self.side, size) - 1}" for start in range(0, size, self.side)]
+
+        return tuple(f"rows {r}, columns {c}" for r in ends(self.size_[1]) for c in ends(self.size_[2]))
+
+    def encode(self, inputs: Any) -> Batch:
+        return in_squares(self._stack(inputs), self.layout)
+
+    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B h w"]:
+        return over_squares(z, self.layout)
+
+    def regions(self, batch: Batch) -> np.ndarray:
+        return numbered_squares(self.layout)
+
+    def values(self, batch: Batch) -> np.ndarray:
+        return square_means(stack_of(batch).data, self.side)
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.side < 1:
+            raise BadSetting(f"side={self.side}, wanted how many pixels a patch is wide: at least 1.")
+
+
+@dataclass(eq=False)
+class Pixels(Images):
+    """Every pixel is a feature, all its channels together."""
+
+    @property
+    def patch(self) -> int:
+        return 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"row {r}, column {c}" for r in range(self.size_[1]) for c in range(self.size_[2]))
+
+    def encode(self, inputs: Any) -> Batch:
+        return in_squares(self._stack(inputs), self.layout)
+
+    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B h w"]:
+        return over_squares(z, self.layout)
+
+    def regions(self, batch: Batch) -> np.ndarray:
+        return numbered_squares(self.layout)
+
+    def values(self, batch: Batch) -> np.ndarray:
+        return square_means(stack_of(batch).data, 1)
+
+
+@dataclass(eq=False)
+class Segments(Images):
+    """Parts of like colour are features: SLIC's about `n` segments of each image, or those of a label map of your own.
+
+    by: a label map (h, w) for all images, or a function from an image (h, w) or (h, w, channels) to its label map.
+    """
+
+    n: int = 50
+    by: Any = None
+
+    @property
+    def patch(self) -> int:
+        return 0
+
+    @property
+    def names(self) -> None:
+        return None
+
+    def encode(self, inputs: Any) -> Batch:
+        stack = self._stack(inputs)
+        maps = self._maps(stack)  # (n, h, w)
+        count = maps.amax((1, 2)) + 1 if len(maps) else torch.zeros(0, dtype=torch.long)
+        present = torch.arange(max(int(count.max()) if len(count) else 1, 1)) < count[:, None]
+        labels = maps[:, None].to(stack.data.device)
+        x = torch.cat([stack.data.float(), labels.float()], 1)
+        return Batch(x, present.to(x.device), stack)
+
+    def _maps(self, stack: Stack) -> Int[Tensor, "n h w"]:
+        """The label map of every image, labels counting from 0 without gaps."""
+        if self.by is not None and not callable(self.by):
+            return numbered(self.by, self.size_[1:]).expand(len(stack), -1, -1)
+        pictures = stack.data.movedim(1, -1).cpu().numpy()
+        pictures = pictures[..., 0] if pictures.shape[-1] == 1 else pictures
+        cut = self.by or self._slic
+        out = torch.zeros(len(pictures), *self.size_[1:], dtype=torch.long)
+        with bar(len(pictures), "segment") as shown:
+            for i, picture in enumerate(pictures):
+                out[i] = numbered(cut(picture), self.size_[1:])
+                shown.update(1)
+        return out
+
+    def _slic(self, picture: np.ndarray) -> np.ndarray:
+        extra("skimage", "image")
+        from skimage.segmentation import slic
+
+        low, high = float(self.facts_.low.min()), float(self.facts_.high.max())
+        picture = (picture[..., :3] if picture.ndim == 3 else picture).astype(np.float64)
+        picture = (picture - low) / max(high - low, 1e-12)
+        grey = picture.ndim == 2 or picture.shape[2] != 3
+        axis = None if picture.ndim == 2 else -1
+        found: np.ndarray = slic(
+            picture, n_segments=self.n, compactness=0.1 if grey else 10.0, start_label=0, channel_axis=axis, convert2lab=not grey
+        )
+        return found
+
+    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B h w"]:
+        labels = batch.x[:, -1].long().flatten(1)  # (B, h * w)
+        more = labels.reshape(len(labels), *([1] * (z.ndim - 2)), -1).expand(*z.shape[:-1], -1)
+        return z.gather(-1, more).reshape(*z.shape[:-1], *self.size_[1:])
+
+    def regions(self, batch: Batch) -> np.ndarray:
+        return batch.x[:, -1].cpu().numpy().astype(np.int64)
+
+    def values(self, batch: Batch) -> np.ndarray:
+        names = np.array([f"segment {i}" for i in range(batch.present.shape[1])], dtype=object)
+        return np.where(batch.present.cpu().numpy(), names, "").astype(object)
+
+    def config(self) -> dict[str, Any]:
+        if callable(self.by):
+            raise BadFeatures(
+                "Segments(by=function) cannot be saved, since a file cannot hold a function. Pass a label map, or SLIC's by=None."
+            )
+        config = super().config()
+        config["settings"]["by"] = None
+        return config
+
+    def tensors(self) -> dict[str, Tensor]:
+        return super().tensors() | ({} if self.by is None else {"by": numbered(self.by, self.size_[1:])})
+
+    @classmethod
+    def restore(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Segments:
+        new = super().restore(config, tensors)
+        new.by = tensors["by"].numpy() if "by" in tensors else None
+        return new
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.n < 1:
+            raise BadSetting(f"n={self.n}, wanted about how many segments: at least 1.")
+
+
+def stack_of(batch: Batch) -> Stack:
+    """The raw images of a batch that `encode` made."""
+    assert isinstance(batch.raw, Stack)
+    return batch.raw
+
+
+def in_squares(stack: Stack, layout: ImageLayout) -> Batch:
+    """Images whose features are the squares of a grid."""
+    present = torch.ones(len(stack), math.prod(layout.grid), dtype=torch.bool, device=stack.data.device)
+    return Batch(stack.data, present, stack)
+
+
+def over_squares(z: Tensor, layout: ImageLayout) -> Tensor:
+    """The gate of each square at every pixel of it: (..., d) to (..., h, w)."""
+    wide = z.reshape(*z.shape[:-1], *layout.grid)
+    wide = wide.repeat_interleave(layout.patch, -1).repeat_interleave(layout.patch, -2)
+    return wide[..., : layout.height, : layout.width]
+
+
+def numbered_squares(layout: ImageLayout) -> np.ndarray:
+    """The number of the square that every pixel belongs to, (1, h, w)."""
+    return over_squares(torch.arange(math.prod(layout.grid))[None], layout).numpy()
+
+
+def square_means(images: Tensor, side: int) -> np.ndarray:
+    """The mean brightness of every square: (n, d)."""
+    grey = images.float().mean(1, keepdim=True)
+    far = [-n % side for n in grey.shape[2:]]
+    sums = avg_pool2d(pad(grey, (0, far[1], 0, far[0])), side)
+    share = avg_pool2d(pad(torch.ones_like(grey[:1]), (0, far[1], 0, far[0])), side)
+    return (sums / share).flatten(1).cpu().numpy()
+
+
+def numbered(labels: Any, size: Sequence[int]) -> Int[Tensor, "h w"]:
+    """A label map with labels from 0 without gaps."""
+    found = np.asarray(labels)
+    if found.shape != tuple(size) or found.dtype.kind not in "iub":
+        raise BadFeatures(f"Got a label map of {found.dtype} {found.shape}, wanted whole numbers of shape {tuple(size)}.")
+    _, order = np.unique(found, return_inverse=True)
+    return torch.from_numpy(order.reshape(found.shape).astype(np.int64))

@@ -1,0 +1,140 @@
+"""Stacks of images in whatever form they are handed over: what their axes mean, and back into the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from aimwise.errors import BadFeatures, BadSetting, extra
+
+AXES = ("HW", "CHW", "HWC")
+CHANNELS = (1, 3, 4)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Images as (n, channels, height, width), and the form they came in."""
+
+    data: Shaped[Tensor, "n c h w"]
+    axes: str
+    form: str  # "array", "tensor", "flat" (rows of an array), "flat_tensor" or "pil"
+    mode: str = ""  # of PIL images
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: np.ndarray, /) -> Stack:
+        return replace(self, data=self.data[torch.from_numpy(index)])
+
+    def like(self, images: Float[Tensor, "n c h w"]) -> Any:
+        """Images in the form, type and range of these."""
+        whole = not self.data.is_floating_point()
+        if whole:
+            limits = torch.iinfo(self.data.dtype)
+            images = images.round().clamp(limits.min, limits.max)
+        images = images.to(self.data.dtype)
+        if self.axes == "HWC":
+            images = images.movedim(1, -1)
+        elif self.axes == "HW":
+            images = images[:, 0]
+        if self.form.startswith("flat"):
+            images = images.flatten(1)
+        if self.form in ("tensor", "flat_tensor"):
+            return images
+        values = images.cpu().numpy()
+        if self.form == "pil":
+            made = extra("PIL.Image", "image")
+            return [made.fromarray(picture).convert(self.mode) for picture in values]
+        return values
+
+
+def as_stack(inputs: Any, *, axes: str | None = None, shape: Sequence[int] | None = None) -> Stack:
+    """Images from an array, a tensor, a list of arrays or of PIL images.
+
+    axes: "HW", "CHW" or "HWC" for one image, where it cannot be told from the shape; shape: of one image, where rows are flat.
+    """
+    if axes is not None and axes not in AXES:
+        raise BadSetting(f"axes={axes!r}, wanted one of {', '.join(AXES)}: what the axes of one image are.")
+    mode = ""
+    if is_pil(inputs):
+        modes, sizes = {image.mode for image in inputs}, {image.size for image in inputs}
+        if len(modes) > 1 or len(sizes) > 1:
+            raise BadFeatures(
+                f"The images have the modes {sorted(modes)} and sizes {sorted(sizes)}, wanted one of each. "
+                "Resize and convert them."
+            )
+        if modes & {"P", "1", "I", "F", "CMYK"}:
+            raise BadFeatures(f"Got PIL images of mode {modes.pop()!r}, wanted L, RGB or RGBA. Use image.convert('RGB').")
+        mode = modes.pop()
+        values, form = np.stack([np.asarray(image) for image in inputs]), "pil"
+        axes = "HW" if values.ndim == 3 else "HWC"
+        table = torch.from_numpy(values)
+    elif isinstance(inputs, Tensor):
+        table, form = inputs, "tensor"
+    else:
+        table, form = torch.from_numpy(array_of(inputs)), "array"
+    if table.dtype == torch.bool or table.is_complex():
+        raise BadFeatures(f"Got images of {table.dtype}, wanted whole numbers or floats. Use images.astype('float32').")
+    if table.ndim == 2 and shape is not None:
+        if int(np.prod(shape)) != table.shape[1]:
+            raise BadFeatures(
+                f"Rows of {table.shape[1]} numbers are not images of shape {tuple(shape)}. Pass shape=... of one image."
+            )
+        table, form = table.reshape(len(table), *shape), "flat_tensor" if form == "tensor" else "flat"
+    axes = axes or axes_of(tuple(table.shape))
+    if table.ndim != len(axes) + 1:
+        raise BadFeatures(f"Got images of shape {tuple(table.shape)}, wanted (n, {', '.join(axes.lower())}) for axes={axes!r}.")
+    if not table.is_floating_point() and table.dtype not in (torch.uint8, torch.int16, torch.int32):
+        table = table.to(torch.int32)
+    if axes == "HW":
+        table = table[:, None]
+    elif axes == "HWC":
+        table = table.movedim(-1, 1)
+    if table.is_floating_point() and not bool(torch.isfinite(table).all()):
+        raise BadFeatures("The images have values that are not finite. Replace NaN and infinity before explaining.")
+    return Stack(table, axes, form, mode)
+
+
+def axes_of(shape: tuple[int, ...]) -> str:
+    """What the axes of images of this shape are, where that is certain."""
+    if len(shape) == 3:
+        return "HW"
+    if len(shape) == 4:
+        first, last = shape[1] in CHANNELS, shape[3] in CHANNELS
+        if first != last:
+            return "CHW" if first else "HWC"
+        why = "both could be" if first else "neither is"
+        raise BadFeatures(
+            f"Images of shape {shape}: channels may stand first or last, and {why} 1, 3 or 4 of them. Say which: "
+            "axes='CHW' or 'HWC'."
+        )
+    raise BadFeatures(
+        f"Got images of shape {shape}, wanted (n, height, width), (n, channels, height, width) or (n, height, width, channels); "
+        "for flat rows pass shape=... of one image."
+    )
+
+
+def is_pil(inputs: Any) -> bool:
+    """Whether the inputs are a sequence of PIL images, found out without importing PIL."""
+    if not isinstance(inputs, list | tuple) or not inputs:
+        return False
+    return any(kind.__module__.startswith("PIL.") for kind in type(inputs[0]).__mro__)
+
+
+def array_of(inputs: Any) -> np.ndarray:
+    """Images as one array that torch can hold."""
+    try:
+        values = np.asarray(inputs)
+    except ValueError as e:
+        raise BadFeatures(f"The images differ in shape ({e}). Resize them to one shape.") from e
+    if values.dtype == object or values.dtype.kind not in "uif":
+        raise BadFeatures(f"Got images of type {values.dtype}, wanted numbers: an array (n, height, width) or with channels.")
+    if values.dtype.kind == "u" and values.dtype != np.uint8:
+        values = values.astype(np.int32)
+    return np.ascontiguousarray(values) if any(step < 0 for step in values.strides) else values

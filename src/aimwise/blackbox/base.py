@@ -80,7 +80,7 @@ class FunctionBox(BlackBox):
 
 
 class SklearnBox(BlackBox):
-    """A classifier or pipeline with `predict_proba`, as in scikit-learn, XGBoost or LightGBM."""
+    """A classifier or pipeline with `predict_proba`, as in scikit-learn, XGBoost or LightGBM; images are flattened for it."""
 
     def __init__(self, model: Any, *, class_names: Sequence[str] | None = None) -> None:
         self.model = model
@@ -88,6 +88,8 @@ class SklearnBox(BlackBox):
         self.class_names = tuple(map(str, names))
 
     def _answer(self, inputs: Any) -> Any:
+        if isinstance(inputs, np.ndarray) and inputs.ndim > 2 and getattr(self.model, "n_features_in_", 0) == inputs[:1].size:
+            inputs = inputs.reshape(len(inputs), -1)  # images for a model of flat rows
         answer = self.model.predict_proba(inputs)
         if isinstance(answer, list):
             raise BadBlackBox(

@@ -30,7 +30,7 @@ from aimwise.progress import bar
 
 T = TypeVar("T", bound="Explainer")
 
-EXPLAIN_ROWS = 4096
+EXPLAIN_ROWS, EXPLAIN_CELLS = 4096, 1 << 21  # weighed at once
 EMPTY_ROWS = 256
 CHECK_DRAWS = 8
 CHECK_CELLS = 1 << 22
@@ -119,7 +119,8 @@ class Explainer(ABC):
         probs_ = torch.zeros(len(data), len(self.classes_))
         by_size = data.present.sum(1).argsort(stable=True)  # inputs of like size go together
         with bar(len(data), "explain") as shown, torch.no_grad():
-            for rows in torch.split(by_size, EXPLAIN_ROWS):
+            at_once = max(64, min(EXPLAIN_ROWS, EXPLAIN_CELLS // max(data.present.shape[1], features.cells)))
+            for rows in torch.split(by_size, at_once):
                 batch = features.trim(data.pick(rows)).to(self.base_.device)
                 p = box.whole(batch) if known is None else known[rows].to(self.base_.device)
                 self._same_classes(box.blackbox)

@@ -43,7 +43,7 @@ class Judge:
         held = min(max(round(SHARE * n), FEWEST), MOST, n // 2)
         order = torch.randperm(n, generator=rng)
         out, rest = order[:held], order[held:]
-        batch = data.pick(out)
+        batch = box.features.trim(data.pick(out))
         masks, draws = affordable(box, held)
         z = uniform_masks(batch.present, masks, rng)
         said = box.averaged(draws).each(batch, z, rng)

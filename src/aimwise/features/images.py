@@ -242,6 +242,10 @@ class Segments(Images):
         x = torch.cat([stack.data.float(), labels.float()], 1)
         return Batch(x, present.to(x.device), stack)
 
+    def trim(self, batch: Batch) -> Batch:
+        width = max(int(batch.present.sum(1).max()), 1) if len(batch) else 1
+        return Batch(batch.x, batch.present[:, :width], batch.raw)
+
     def _maps(self, stack: Stack) -> Int[Tensor, "n h w"]:
         """The label map of every image, labels counting from 0 without gaps."""
         if self.by is not None and not callable(self.by):

@@ -54,11 +54,11 @@ class ImageExplainer(nn.Module):
         self.up = nn.ModuleList(nn.Conv2d(b, a, 1) for a, b in pairwise(sizes))
         self.out = nn.ModuleList(Mixed(size) for size in sizes[:-1])
         self.whole = nn.Sequential(nn.Linear(sizes[-1] + classes, SIZE), nn.GELU(), nn.Linear(SIZE, sizes[-1]))
-        last = nn.Linear(SIZE, classes)
+        last = nn.Linear(min(SIZE, 2 * sizes[0]), classes)
         with torch.no_grad():
             last.weight *= 0.1
             last.bias.zero_()
-        self.head = nn.Sequential(nn.Linear(sizes[0], SIZE), nn.GELU(), last)
+        self.head = nn.Sequential(nn.Linear(sizes[0], last.in_features), nn.GELU(), last)
 
     def forward(self, x: Shaped[Tensor, "B c h w"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
         seen = self.cells(padded(self.scaled(x), self.side)) + self.place  # (B, k, rows, columns)

@@ -75,7 +75,7 @@ def test_nothing_else_is_overwritten(saved, tmp_path):
     other = tmp_path / "photos"
     other.mkdir()
     (other / "cat.jpg").write_text("meow")
-    with pytest.raises(BadFile, match="exists and is not a saved explainer"):
+    with pytest.raises(BadFile, match="exists and is not one that was saved before"):
         explainer.save(other)
     assert (other / "cat.jpg").read_text() == "meow"
     (tmp_path / "empty").mkdir()

@@ -20,7 +20,7 @@ PUBLIC = {
 
 LAYERS = [
     {"errors"},
-    {"batch", "files", "gates", "progress"},
+    {"batch", "device", "files", "gates", "progress"},
     {"blackbox", "features", "explanation", "training"},
     {"nn", "records", "render"},
     {"masked"},

@@ -16,6 +16,7 @@ from aimwise.data.networks import IMAGE_NETWORKS, DigitsCNN, PaperCNN
 from aimwise.data.readers import Reader
 from aimwise.data.trained import CONFIG, WEIGHTS, Recipe
 from aimwise.data.viewers import RECIPES, Viewer, train_viewer
+from aimwise.device import resolve_device
 from aimwise.errors import BadFeatures, BadFile, BadSetting, UnknownName
 from aimwise.training import Plan
 from test_data import needs
@@ -162,7 +163,7 @@ def test_ctrl_c_keeps_the_best_epoch_so_far(quick, monkeypatch, caplog):
     ("settings", "said"),
     [
         ({"epochs": 0}, "epochs=0"),
-        ({"device": "tpu"}, "device='tpu', wanted 'auto', 'cpu' or 'cuda'"),
+        ({"device": "tpu"}, "device='tpu'"),
         ({"seed": 2**64}, "seed=1844"),
     ],
 )
@@ -175,7 +176,7 @@ def test_bad_settings_are_named(settings, said):
 def test_a_gpu_that_is_not_there_is_named():
     with pytest.raises(BadSetting, match=r"device='cuda'.*no GPU here"):
         train_viewer(toy(), device="cuda")
-    assert trained.resolved("auto") == torch.device("cpu")
+    assert resolve_device("auto") == torch.device("cpu")
 
 
 # --- files

@@ -1,4 +1,4 @@
-"""The demo: three tables, a random forest on each, and what one pass of AIM says about them."""
+"""The demo: a random forest on each of three tables and a network on images, and what one pass of AIM says about them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,26 @@ import numpy as np
 import torch
 
 from aimwise.data import Dataset, load, zoo
+from aimwise.data.viewers import train_viewer
 from aimwise.explainers import AIM, Random
 from aimwise.explainers.base import Explainer
 from aimwise.explanation import Explanation
+from aimwise.features import Features, Patches
 from aimwise.files import write_text
 from aimwise.metrics import METRICS, ablate
 from aimwise.render.html import Table, page, section
 
-SETS = ("breast_cancer", "wine", "planted")
+TABLES = ("breast_cancer", "wine", "planted")
+EPOCHS = 8  # of the network on images
 QUESTIONS = ((1, None), (3, None), (5, None), (5, "mean"))
 HEADER = ("method", "K=1", "K=3", "K=5", "K=5 mean", "agree", "fit s", "ms/1k", "queries")
 CHECK = 32
+TOP = 5
+CAPTION = "K: share of {rows} test {inputs} whose prediction the K top {features} keep,"
+MEANING = (
+    "agree: overlap of the additive explanation's probabilities with the model's on fresh masks. ms/1k: milliseconds to explain "
+    "1,000 inputs for all classes, beyond the model's own prediction."
+)
 SHOWN = 100
 
 
@@ -31,38 +40,53 @@ class Result:
     """One data set's explanations and its table."""
 
     data: Dataset
+    model: str
     accuracy: float
     explanation: Explanation
     table: Table
 
+    @property
+    def title(self) -> str:
+        """The data set and how well the model does on it."""
+        return f"{self.data.name}: {self.model}, {100 * self.accuracy:.1f} % accurate"
+
 
 def run(*, seed: int = 0) -> Iterator[Result]:
-    """Train a forest and an explainer on each set, and measure them against two simple orders."""
-    for name in SETS:
+    """Explain a forest on each table and a network on images, and measure against simple orders of the features."""
+    for name in TABLES:
         data = load(name)
         model = zoo.random_forest(data, seed=seed)
-        aim = AIM().fit(model, data.train.inputs, class_names=data.classes, seed=seed)
-        control = Random().fit(model, data.train.inputs, features=aim.box_.features, class_names=data.classes, seed=seed)
-        ours, seconds = timed(aim, data)
-        noise, noise_seconds = timed(control, data)
-        global_order = replace(ours, weights=importances(model, ours), method="importances", check=None)
-        rows = (
-            line(aim, ours, data, seconds),
-            line(aim, global_order, data, None),
-            line(control, noise, data, noise_seconds),
-        )
-        accuracy = zoo.accuracy(model, data.test)
+        aim, ours, rows = explained(data, model, None, seed)
+        by_importance = replace(ours, weights=importances(model, ours), method="importances", check=None)
+        rows.insert(1, line(aim, by_importance, data, None))
         caption = (
-            f"K: share of {len(ours)} test rows whose prediction the K top columns keep, the others taken from random training "
-            "rows (or set to the mean). agree: overlap of the additive explanation's probabilities with the forest's on fresh "
-            "masks. ms/1k: milliseconds to explain 1,000 rows for all classes, beyond the forest's own prediction."
+            f"{CAPTION.format(rows=len(ours), inputs='rows', features='columns')} the others taken from random training rows "
         )
-        yield Result(data, accuracy, ours, Table(HEADER, rows, caption))
+        caption += f"(or set to the mean). {MEANING}"
+        yield Result(data, "random forest", zoo.accuracy(model, data.test), ours, Table(HEADER, tuple(rows), caption))
+    data = load("digits")
+    network = train_viewer(data, seed=seed, epochs=EPOCHS)
+    _, ours, rows = explained(data, network.module, Patches(2, fill="zero"), seed)
+    caption = (
+        f"{CAPTION.format(rows=len(ours), inputs='images', features='of 16 patches')} the others black (or of the mean colour). "
+    )
+    yield Result(data, "small network", network.test_accuracy, ours, Table(HEADER, tuple(rows), caption + MEANING))
+
+
+def explained(
+    data: Dataset, model: Any, features: Features | None, seed: int
+) -> tuple[Explainer, Explanation, list[tuple[str, ...]]]:
+    """AIM fitted on a model, its explanation of the test part, and the lines of AIM and of a random order."""
+    aim = AIM().fit(model, data.train.inputs, features=features, class_names=data.classes, seed=seed)
+    control = Random().fit(model, data.train.inputs, features=aim.box_.features, class_names=data.classes, seed=seed)
+    ours, seconds = timed(aim, data)
+    noise, noise_seconds = timed(control, data)
+    return aim, ours, [line(aim, ours, data, seconds), line(control, noise, data, noise_seconds)]
 
 
 def timed(explainer: Explainer, data: Dataset) -> tuple[Explanation, float]:
     """A checked explanation of the test rows, and the seconds an unchecked one takes when the answers are known."""
-    explanation = explainer.explain(data.test.inputs, check=CHECK)
+    explanation = explainer.explain(data.test.inputs, check=CHECK, top=TOP)
     started = time.perf_counter()
     explainer.explain(data.test.inputs, probs=explanation.probs)
     return explanation, time.perf_counter() - started
@@ -99,7 +123,7 @@ def report(results: list[Result], path: Path) -> Path:
     """All results as one page."""
     sections = [
         section(
-            f"{r.data.name}: random forest, {100 * r.accuracy:.1f} % accurate",
+            r.title,
             r.explanation,
             truth=r.data.test.labels.tolist(),
             note=r.data.note,
@@ -108,6 +132,6 @@ def report(results: list[Result], path: Path) -> Path:
         )
         for r in results
     ]
-    intro = "Each explainer was trained once; one pass then gave every column of every row a weight for every class."
+    intro = "Each explainer was trained once; one pass then gave every feature of every input a weight for every class."
     write_text(path, page("aimwise demo", sections, intro=intro))
     return path

@@ -51,7 +51,7 @@ def umask() -> int:
 def write_folder(path: Path, write: Callable[[Path], None], marker: str) -> None:
     """Let `write` fill a new folder, then put it in place of an older one that holds the marker file."""
     if path.exists() and not (path.is_dir() and (path / marker).is_file()) and not is_empty_folder(path):
-        raise BadFile(f"{path} exists and is not a saved explainer. Choose another name or remove it first.")
+        raise BadFile(f"{path} exists and is not one that was saved before. Choose another name or remove it first.")
     path.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:

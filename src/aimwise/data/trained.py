@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from aimwise.blackbox import TorchBox
 from aimwise.data.base import Dataset
+from aimwise.device import resolve_device, seeded
 from aimwise.errors import BadFile, BadSetting
 from aimwise.files import load_tensors, read_json, save_tensors, sha256, write_folder, write_json
 from aimwise.training import Numbers, Plan, train
@@ -106,13 +107,12 @@ class Trained(ABC):
 
 def learn(new: Callable[[], T], data: Dataset, plan: Plan, *, seed: int, device: str, epochs: int | None) -> T:
     """Train what `new` makes; the epoch that does best on the dev part, or on the test part where there is none, is kept."""
-    place = resolved(device)
+    place = resolve_device(device)
     plan = plan if epochs is None else replace(plan, epochs=epochs)
     plan.check()
     if not -(2**63) <= seed < 2**63:
         raise BadSetting(f"seed={seed}, wanted a whole number of 64 bits.")
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if place.type == "cuda" else []):
-        torch.manual_seed(seed)
+    with seeded(seed, place):
         model = new()
         module = model.module.to(place)
         x, y = model.encode(data.train.inputs).to(place), torch.from_numpy(data.train.labels).to(place)
@@ -147,13 +147,3 @@ def answers(module: nn.Module, x: Shaped[Tensor, "B ..."], classes: int) -> Floa
 def share_right(probs: Float[Tensor, "B C"], labels: Shaped[Tensor, " B"]) -> float:
     """The share of rows whose most probable class is their label."""
     return float((probs.argmax(1) == labels).double().mean())
-
-
-def resolved(device: str) -> torch.device:
-    """A device by name; "auto" is the GPU where there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device not in ("cpu", "cuda") or (device == "cuda" and not torch.cuda.is_available()):
-        here = "a GPU is here" if torch.cuda.is_available() else "torch sees no GPU here"
-        raise BadSetting(f"device={device!r}, wanted 'auto', 'cpu' or 'cuda', and {here}. Use 'auto'.")
-    return torch.device(device)

@@ -13,7 +13,8 @@ import torch
 
 from aimwise.data import load, readers, store, viewers
 from aimwise.data.base import Dataset, Split
-from aimwise.data.trained import CONFIG, Trained, resolved
+from aimwise.data.trained import CONFIG, Trained
+from aimwise.device import resolve_device
 from aimwise.errors import BadFeatures, BadFile, BadSetting, extra, unknown
 from aimwise.files import is_empty_folder
 
@@ -142,7 +143,7 @@ def kept(
 
     again: train it anew and replace what is there. Of two processes that train the same, the first to end is kept by both.
     """
-    place = resolved(device)
+    place = resolve_device(device)
     home = folder(name, seed=seed, epochs=epochs)
     if not again and is_there(home):
         found = loaded(name, home, place)

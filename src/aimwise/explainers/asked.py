@@ -50,6 +50,10 @@ class Asked:
 
     def draw(self, rows: Int[Tensor, " A"], masks: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """Some of the masks of these rows, and the answers to them."""
-        chosen = torch.rand(len(rows), self.z.shape[1], generator=rng).argsort(1)[:, :masks].to(self.z.device)  # (A, M)
+        known = self.z.shape[1]
+        if known > 4 * masks:  # one mask twice is rare and does no harm
+            chosen = torch.randint(known, (len(rows), masks), generator=rng).to(self.z.device)  # (A, M)
+        else:
+            chosen = torch.rand(len(rows), known, generator=rng).argsort(1)[:, :masks].to(self.z.device)
         at = self.place[rows].to(self.z.device)[:, None]
         return self.z[at, chosen].float(), self.said[at, chosen]

@@ -7,7 +7,6 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,7 @@ from torch import Tensor
 from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox, as_blackbox
 from aimwise.blackbox.base import as_matrix, check_rows
+from aimwise.device import resolve_device, seeded
 from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted
 from aimwise.explanation import Check, Explanation, Trial
 from aimwise.features import as_features
@@ -236,31 +236,6 @@ def portions(inputs: Any, rows: int) -> Iterator[Any]:
     rest = iter(inputs)
     while part := list(islice(rest, rows)):
         yield part
-
-
-@contextmanager
-def seeded(seed: int, place: torch.device) -> Iterator[None]:
-    """Torch's own generators seeded inside, and as they were outside."""
-    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if place.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
-
-
-def resolve_device(device: str) -> torch.device:
-    """A device by name; "auto" is the GPU where there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise BadSetting(f"device={device!r}, but torch sees no GPU here. Use device='auto' or 'cpu'.")
-    try:
-        return torch.device(device)
-    except RuntimeError as e:
-        raise BadSetting(f"device={device!r} is not a device ({e}). Use 'auto', 'cpu' or 'cuda'.") from e
-
-
-def available_device(device: str) -> torch.device:
-    """The device an explainer was fitted on, or the one there is: what was learned on a GPU is explained anywhere."""
-    return resolve_device("auto" if device.startswith("cuda") else device)
 
 
 def check_fit(inputs: Any, *, seed: int, folder: str | Path | None, max_queries: int | None, retries: int) -> None:

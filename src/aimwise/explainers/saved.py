@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from aimwise.blackbox import as_blackbox
+from aimwise.device import available_device
 from aimwise.errors import AimwiseError, BadBlackBox, BadFile
 from aimwise.explainers import METHODS
-from aimwise.explainers.base import Explainer, available_device
+from aimwise.explainers.base import Explainer
 from aimwise.features import FEATURES
 from aimwise.files import load_tensors, read_json, save_tensors, sha256, write_folder, write_json
 from aimwise.masked import Masked

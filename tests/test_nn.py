@@ -20,8 +20,12 @@ def rng(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def plain(size, generator):
+    return torch.rand(size, generator=generator)
+
+
 def test_uniform_masks_have_every_size_equally_often():
-    z = sampling.uniform_masks(torch.ones(4000, 6, dtype=torch.bool), 4, rng())
+    z = sampling.uniform_masks(torch.ones(4000, 6, dtype=torch.bool), 4, rng(), noise=plain)
     sizes = z.sum(-1).flatten().long().bincount(minlength=7) / z[..., 0].numel()
     torch.testing.assert_close(sizes, torch.full((7,), 1 / 7), atol=0.01, rtol=0)
     torch.testing.assert_close(z[:, 2:], 1 - z[:, :2])
@@ -31,7 +35,7 @@ def test_uniform_masks_have_every_size_equally_often():
 @given(rows=st.integers(1, 5), masks=st.integers(1, 6), d=st.integers(1, 7), seed=st.integers(0, 99))
 def test_masks_are_binary_and_never_keep_what_is_not_there(rows, masks, d, seed):
     present = torch.rand(rows, d, generator=rng(seed)) > 0.3
-    for z in (sampling.uniform_masks(present, masks, rng(seed)), sampling.shared_masks(present, masks, seed)):
+    for z in (sampling.uniform_masks(present, masks, rng(seed), noise=plain), sampling.shared_masks(present, masks, seed)):
         assert z.shape == (rows, masks, d)
         assert set(z.unique().tolist()) <= {0.0, 1.0}
         assert not z[~present[:, None].expand_as(z)].any()

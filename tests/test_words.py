@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -226,3 +228,51 @@ def test_a_text_gets_the_same_weights_in_any_company():
     alone, together = explainer.explain(["good film"]), explainer.explain(["good film", *texts])
     torch.testing.assert_close(alone.weights[0], together.weights[0, :2], atol=1e-5, rtol=1e-4)
     assert alone[0].top(2)[0][0] == together[0].top(2)[0][0]
+
+
+def counts_good(texts):
+    p = np.array([0.2 + 0.6 * ("good" in text) for text in texts])
+    return np.stack([1 - p, p], 1)
+
+
+def test_a_generator_is_explained_in_batches_as_all_at_once():
+    texts = [f"good film number {i}" if i % 3 else "bad plot" for i in range(70)]
+    explainer = aimwise.AIM(epochs=1).fit(counts_good, texts)
+    whole = explainer.explain(texts)
+    parts = list(explainer.explain_batches((text for text in texts), rows=32, check=2, top=1))
+    assert [len(part) for part in parts] == [32, 32, 6]
+    assert parts[0].check is not None
+    assert parts[0].trial is not None
+    joined = torch.cat(
+        [torch.nn.functional.pad(p.weights, (0, 0, 0, whole.weights.shape[1] - p.weights.shape[1])) for p in parts]
+    )
+    torch.testing.assert_close(joined, whole.weights, atol=1e-5, rtol=1e-4)
+    assert list(explainer.explain_batches(iter([]))) == []
+    with pytest.raises(BadSetting, match="rows=0"):
+        explainer.explain_batches(texts, rows=0)
+    with pytest.raises(BadFeatures, match="Got one text"):
+        explainer.explain_batches("one text")
+
+
+MEMORY = """
+import resource, sys
+import numpy as np, torch, aimwise
+torch.set_num_threads(1)
+def box(texts):
+    p = np.array([0.3 + 0.4 * ("a" in text) for text in texts])
+    return np.stack([1 - p, p], 1)
+explainer = aimwise.AIM(epochs=1, most_queries=2000).fit(box, [f"a b c{i}" for i in range(200)])
+def source(n):
+    for i in range(n):
+        yield " ".join(f"w{(i * j) % 999}" for j in range(1, 60))
+for n in (1000, 10000):
+    for part in explainer.explain_batches(source(n), rows=200):
+        pass
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_memory_stays_flat_when_ten_times_as_many_texts_stream_through():
+    out = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True).stdout.split()
+    few, many = map(int, out)
+    assert many < few + 40, f"{few} MB after 1,000 texts, {many} MB after 10,000"

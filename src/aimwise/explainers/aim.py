@@ -179,7 +179,7 @@ class AIM(Explainer):
             ahead = ahead[data.present[ahead.to(probs.device)].sum(1).argsort(stable=True).cpu()]  # like sizes go together
             block, known = box.features.trim(data.pick(ahead)), probs[ahead.to(probs.device)]
             if asked is None:
-                masks = sampling.uniform_masks(block.present, self.masks_per_row, rng)  # (A, M, d)
+                masks = sampling.uniform_masks(block.present, self.masks_per_row, rng, noise=box.features.noise)  # (A, M, d)
                 answers = box.each(block, masks, rng)  # (A, M, C)
             else:
                 masks, answers = asked.draw(ahead, self.masks_per_row, rng)

@@ -43,7 +43,7 @@ class Asked:
         some = rows[torch.randperm(len(rows), generator=rng)[: max(1, left // FEWEST)]] if left < FEWEST * len(rows) else rows
         batch = data.pick(some)
         each = min(left // len(some), max(FEWEST, MOST_CELLS // batch.present.numel()))
-        z = uniform_masks(batch.present, each, rng)  # (n, M, d)
+        z = uniform_masks(batch.present, each, rng, noise=box.features.noise)  # (n, M, d)
         place = torch.full((len(data),), -1)
         place[some] = torch.arange(len(some))
         return cls(some, place, z.bool(), box.each(batch, z, rng))

@@ -45,7 +45,7 @@ class Judge:
         out, rest = order[:held], order[held:]
         batch = box.features.trim(data.pick(out))
         masks, draws = affordable(box, held)
-        z = uniform_masks(batch.present, masks, rng)
+        z = uniform_masks(batch.present, masks, rng, noise=box.features.noise)
         said = box.averaged(draws).each(batch, z, rng)
         return cls(batch, probs[out.to(probs.device)], z, said), rest
 

@@ -107,6 +107,10 @@ class Features(ABC):
         """How many features at the end of each input are too many to be explained, (B,), if there can be such."""
         return None
 
+    def noise(self, size: tuple[int, int, int], rng: torch.Generator) -> Float[Tensor, "B M d"]:
+        """For random masks, numbers between 0 and 1; neighbours whose number is the same are kept or taken away together."""
+        return torch.rand(size, generator=rng)
+
     @abstractmethod
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
         """The inputs with feature i kept by the share z_i, in the form the black box takes."""

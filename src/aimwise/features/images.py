@@ -22,6 +22,8 @@ from aimwise.features.image_fills import IMAGE_FILLS, ImageFill, learn_fill
 from aimwise.features.pictures import AXES, Stack, as_stack
 from aimwise.progress import bar
 
+BLOCKS = (1, 2, 4, 8, 16, 32)
+FEWEST_BLOCKS = 5  # a side: coarser noise would leave too few different masks
 I = TypeVar("I", bound="Images")  # noqa: E741
 
 
@@ -175,6 +177,9 @@ class Patches(Images):
     def encode(self, inputs: Any) -> Batch:
         return in_squares(self._stack(inputs), self.layout)
 
+    def noise(self, size: tuple[int, int, int], rng: torch.Generator) -> Float[Tensor, "B M d"]:
+        return noise_in_blocks(size, self.layout, rng)
+
     def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B h w"]:
         return over_squares(z, self.layout)
 
@@ -204,6 +209,9 @@ class Pixels(Images):
 
     def encode(self, inputs: Any) -> Batch:
         return in_squares(self._stack(inputs), self.layout)
+
+    def noise(self, size: tuple[int, int, int], rng: torch.Generator) -> Float[Tensor, "B M d"]:
+        return noise_in_blocks(size, self.layout, rng)
 
     def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B h w"]:
         return over_squares(z, self.layout)
@@ -327,6 +335,21 @@ def over_squares(z: Tensor, layout: ImageLayout) -> Tensor:
     wide = z.reshape(*z.shape[:-1], *layout.grid)
     wide = wide.repeat_interleave(layout.patch, -1).repeat_interleave(layout.patch, -2)
     return wide[..., : layout.height, : layout.width]
+
+
+def noise_in_blocks(size: tuple[int, int, int], layout: ImageLayout, rng: torch.Generator) -> Tensor:
+    """Noise over a fine grid in blocks of 1, 2, 4 ... squares a side: a single pixel alone hardly moves a model, its like do."""
+    rows, masks, _ = size
+    high, wide = layout.grid
+    sides = [side for side in BLOCKS if FEWEST_BLOCKS * side <= max(high, wide)] or [1]
+    parts = []
+    for i, count in enumerate(torch.bincount(torch.randint(len(sides), (masks,), generator=rng), minlength=len(sides)).tolist()):
+        side = sides[i]
+        down, right = (int(torch.randint(side, (), generator=rng)) for _ in range(2))
+        coarse = torch.rand(rows, count, high // side + 2, wide // side + 2, generator=rng)
+        fine = coarse.repeat_interleave(side, -1).repeat_interleave(side, -2)
+        parts.append(fine[..., down : down + high, right : right + wide].flatten(2))
+    return torch.cat(parts, 1)
 
 
 def numbered_squares(layout: ImageLayout) -> np.ndarray:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 
+Noise = Callable[[tuple[int, int, int], torch.Generator], Tensor]
+
+
 def uniform_masks(
-    present: Bool[Tensor, "B d"], masks: int, rng: torch.Generator, *, paired: bool = True
+    present: Bool[Tensor, "B d"], masks: int, rng: torch.Generator, *, noise: Noise, paired: bool = True
 ) -> Float[Tensor, "B M d"]:
-    """Random masks whose size is uniform between none and all; the second half are complements of the first."""
+    """Random masks whose size is uniform between none and all; the second half are complements of the first.
+
+    noise: a number between 0 and 1 for each feature; features of like numbers are kept or taken away together.
+    """
     drawn = (masks + 1) // 2 if paired else masks
-    noise = torch.rand(len(present), drawn, present.shape[1], generator=rng)
+    drawing = noise((len(present), drawn, present.shape[1]), rng)
     share = torch.rand(len(present), drawn, 1, generator=rng)
-    z = (noise < share).float().to(present.device)
+    z = (drawing < share).float().to(present.device)
     if paired:
         z = torch.cat([z, 1 - z], dim=1)[:, :masks]
     return z * present[:, None, :]

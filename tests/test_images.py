@@ -159,6 +159,17 @@ def test_networks_for_images_of_any_size(make, recipe):
         assert (W.shape, pi.shape, scores.shape) == ((2, d, 4), (2, d), (2, 4))
 
 
+def test_random_masks_of_a_fine_grid_come_in_blocks_and_of_a_coarse_one_do_not():
+    fine, coarse = Pixels().fit(np.zeros((2, 24, 30))), Patches(6).fit(np.zeros((2, 24, 30)))
+    noise = fine.noise((40, 30, 720), gen()).reshape(40, 30, 24, 30)
+    assert abs(noise.mean() - 0.5) < 0.01
+    alike = (noise[..., 1:] == noise[..., :-1]).float().mean((0, 2, 3))  # by mask: none, half, three quarters of the neighbours
+    assert alike.min() == 0
+    assert 0.7 < alike.max() < 0.8
+    noise = coarse.noise((40, 30, 20), gen())
+    assert (noise[..., 1:] == noise[..., :-1]).float().mean() < 0.001
+
+
 def planted(rows, *, seed=0):
     """Noise, the last patch bright or dark, with a bar across or down in one of nine patches."""
     rng = np.random.default_rng(seed)

@@ -139,8 +139,12 @@ def train(
     folder: Path | None = None,
     fingerprint: str = "",
     answers: Tensor | None = None,
+    called: str = "agreement",
 ) -> Run:
-    """Step down each loss that `losses(an epoch's row numbers)` yields; keep the epoch of the highest agreement in `score`."""
+    """Step down each loss that `losses(an epoch's row numbers)` yields; keep the epoch of the highest agreement in `score`.
+
+    called: what people call that agreement.
+    """
     plan.check()
     optimizer = torch.optim.AdamW(nets.parameters(), lr=plan.lr, weight_decay=plan.weight_decay)
     judged = copy.deepcopy(nets) if plan.average else nets
@@ -166,7 +170,7 @@ def train(
                     follow(judged, nets, plan.average, step + i)
                     sums = sums + value.detach().cpu()
                     shown.update(1)
-                close_epoch(state, {"loss": float(sums) / steps, **score(judged.eval())}, shown)
+                close_epoch(state, {"loss": float(sums) / steps, **score(judged.eval())}, shown, called)
                 if file is not None:
                     state.save(file, fingerprint)
         except (KeyboardInterrupt, OutOfQueries) as e:
@@ -179,7 +183,7 @@ def train(
     return run
 
 
-def close_epoch(state: _State, numbers: Numbers, shown: Any) -> None:
+def close_epoch(state: _State, numbers: Numbers, shown: Any, called: str) -> None:
     """Write an epoch's numbers down and keep its weights if they are the best yet."""
     run = state.run
     run.history.append({"epoch": len(run.history), **numbers})
@@ -191,7 +195,7 @@ def close_epoch(state: _State, numbers: Numbers, shown: Any) -> None:
     if run.best < 0 or numbers["agreement"] > run.history[run.best]["agreement"]:
         run.best = len(run.history) - 1
         state.best = {k: v.detach().clone() for k, v in state.judged.state_dict().items()}
-    shown.set_postfix(agreement=f"{numbers['agreement']:.3f}", refresh=False)
+    shown.set_postfix({called: f"{numbers['agreement']:.3f}"}, refresh=False)
 
 
 @torch.no_grad()

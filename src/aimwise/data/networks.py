@@ -12,7 +12,11 @@ from aimwise.errors import BadFeatures
 
 
 class BiGRU(nn.Module):
-    """Embedding 100, a GRU of 250 each way, its last states through two dense layers (IMDB)."""
+    """Embedding 100, a GRU of 250 each way, its states at the last place through two dense layers (IMDB).
+
+    The last place is mostly padding, so what was read must survive padding; a state that was carried over words alone would
+    forget them where padding stands between.
+    """
 
     def __init__(self, ids: int, classes: int) -> None:
         super().__init__()
@@ -21,8 +25,8 @@ class BiGRU(nn.Module):
         self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(500, 250), nn.ReLU(), nn.Dropout(0.1), nn.Linear(250, classes))
 
     def forward(self, x: Tensor) -> Tensor:
-        _, last = self.gru(self.embedding(x))  # (2, B, 250)
-        scores: Tensor = self.head(torch.cat([last[0], last[1]], 1))
+        states, _ = self.gru(self.embedding(x))  # (B, d, 500)
+        scores: Tensor = self.head(states[:, -1])
         return scores
 
 

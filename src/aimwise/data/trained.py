@@ -126,7 +126,7 @@ def learn(new: Callable[[], T], data: Dataset, plan: Plan, *, seed: int, device:
         def score(judged: nn.Module) -> Numbers:
             return {"agreement": share_right(answers(judged, dev, len(data.classes)), labels)}
 
-        run = train(module, losses, score, torch.arange(len(x)), plan, torch.Generator().manual_seed(seed))
+        run = train(module, losses, score, torch.arange(len(x)), plan, torch.Generator().manual_seed(seed), called="accuracy")
     return replace(
         model,
         data=data.name,

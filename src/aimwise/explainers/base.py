@@ -30,7 +30,7 @@ from aimwise.progress import bar
 
 T = TypeVar("T", bound="Explainer")
 
-EXPLAIN_ROWS, EXPLAIN_CELLS = 4096, 1 << 21  # weighed at once
+EXPLAIN_ROWS, EXPLAIN_CELLS = 4096, 1 << 18  # weighed at once
 EMPTY_ROWS = 256
 CHECK_DRAWS = 8
 CHECK_CELLS = 1 << 22

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,19 @@ def browser() -> Iterator[Any]:
 class Visit:
     """A page that was opened from its file, what it said and what it asked for."""
 
-    def __init__(self, browser: Any, folder: Path, made: Explanation, *, note: str = "", most: int = 100, **screen: Any) -> None:
+    def __init__(
+        self,
+        browser: Any,
+        folder: Path,
+        made: Explanation,
+        *,
+        note: str = "",
+        most: int = 100,
+        truth: Sequence[int] | None = None,
+        **screen: Any,
+    ) -> None:
         file = folder / "page.html"
-        file.write_text(page("t", [section("t", made, note=note, most=most)]), encoding="utf-8")
+        file.write_text(page("t", [section("t", made, note=note, most=most, truth=truth)]), encoding="utf-8")
         self.size = file.stat().st_size
         self.said: list[str] = []
         asked: list[str] = []

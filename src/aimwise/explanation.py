@@ -217,7 +217,10 @@ class Explanation:
         return from_text(text)
 
     def to_html(self, path: str | Path, *, title: str = "Explanations", truth: Sequence[int] | None = None) -> Path:
-        """Write one self-contained page with the evidence for every class of every row; returns its path."""
+        """Write one self-contained page with the evidence for every class of every row; returns its path.
+
+        truth: the true class numbers, so that mistakes are marked and can be picked out.
+        """
         from aimwise.render.html import page, section
 
         path = Path(path)
@@ -225,10 +228,37 @@ class Explanation:
         write_text(path, text)
         return path
 
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        target: Target = None,
+        classes: int | Sequence[str | int] | None = None,
+        truth: Sequence[int] | None = None,
+        k: int | None = None,
+        columns: int | None = None,
+    ) -> Any:
+        """A matplotlib figure of the first rows, at most 12, also written to a .png, .svg or .pdf file if a path is given.
+
+        Of an image it has the picture, the evidence for each class over it on one scale, and what `explain(..., top=k)` tried;
+        of texts and tables a chart of bars for each class. target: the class that comes first, by default the predicted one.
+        classes: which classes, or how many; by default the 6 most probable. truth: the true classes, so that mistakes are seen.
+        k: how many regions are outlined, or how many bars a chart has. columns: how many panels stand beside each other.
+        """
+        extra("matplotlib", "image")
+        from aimwise.render.figures import checked_path, drawn, saved
+
+        file = None if path is None else checked_path(path)
+        figure = drawn(self, target=target, classes=classes, truth=truth, k=k, columns=columns)
+        if file is not None:
+            saved(figure, file)
+        return figure
+
     def show(self, *, target: str | int | None = None, k: int = 10) -> None:
         """Print the first rows to the terminal: every probability, and the k strongest features for or against a class.
 
-        target="all" shows every class at once: each word in the colour of the class it speaks most for.
+        target="all" shows every class at once: each word or region in the colour of the class it speaks most for. Pictures are
+        drawn where the terminal has colours enough.
         """
         from aimwise.render.terminal import show
 

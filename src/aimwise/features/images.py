@@ -22,6 +22,7 @@ from aimwise.features.image_fills import IMAGE_FILLS, ImageFill, learn_fill
 from aimwise.features.pictures import AXES, Stack, as_stack
 from aimwise.progress import bar
 
+DARK = 64  # images of whole numbers that get no brighter are shown stretched
 BLOCKS = (1, 2, 4, 8, 16, 32)
 FEWEST_BLOCKS = 5  # a side: coarser noise would leave too few different masks
 I = TypeVar("I", bound="Images")  # noqa: E741
@@ -131,8 +132,8 @@ class Images(Features):
 
     def pictures(self, inputs: Any) -> np.ndarray:
         images = (inputs if isinstance(inputs, Stack) else self._stack(inputs)).data.cpu()[:, :3]
-        if images.dtype != torch.uint8:
-            low, high = float(self.facts_.low.min()), float(self.facts_.high.max())
+        low, high = float(self.facts_.low.min()), float(self.facts_.high.max())
+        if images.dtype != torch.uint8 or high < DARK:
             if low >= 0 and 0 < high <= 1:
                 low, high = 0.0, 1.0
             images = ((images.float() - low) / max(high - low, 1e-12) * 255).round().clamp(0, 255).to(torch.uint8)

@@ -1,1 +1,1 @@
-"""Explanations for people: self-contained HTML pages, notebooks, terminals."""
+"""Explanations for people: self-contained HTML pages, figures, notebooks, terminals."""

@@ -63,9 +63,13 @@ def channels(colour: str) -> tuple[int, int, int]:
 
 
 def css() -> str:
-    """The colours as a style sheet knows them: --g is the ground of a class, --l its line."""
+    """The colours as a style sheet knows them: --g is the ground of a class, --l its line.
+
+    Pictures are overlaid on light paper whatever is around them, and all that belongs to them has the colours of that paper.
+    """
     known = {"": NEUTRAL} | {str(i): each for i, each in enumerate(PALETTE)}
     light = "".join(f"--g{i}:{each.light};" for i, each in known.items())
     dark = "".join(f"--g{i}:{each.dark};" for i, each in known.items())
     names = "".join(f".k{i}{{--g:var(--g{i});--l:{each.line}}}\n" for i, each in known.items() if i)
-    return f":root{{--l:{NEUTRAL.line};{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{names}"
+    pictures = f"[data-kind=image]{{{light}--on:{INK}}}"
+    return f":root{{--l:{NEUTRAL.line};{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}{pictures}}}\n{names}"

@@ -6,20 +6,23 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+from torch import Tensor
+
 from aimwise.errors import BadSetting
 from aimwise.explanation import Explanation
-from aimwise.render import colours
+from aimwise.render import colours, gallery
 from aimwise.render import text as texts
 from aimwise.render.plots import ALL_CLASSES, FIRST, PREDICTED, TOP, overall
 from aimwise.render.say import MINUS, cell, paragraphs, writable
+from aimwise.render.views import checked_truth, kind
 
-WORDS = 10  # how many words of a text stand out before the reader moves the slider
-MOST_WORDS = 30
+STAND_OUT = {"text": (10, 30), "image": (5, 100)}  # how many words or regions before the slider is moved, and at most
+SCRIPTS = ("say.js", "pictures.js", "page.js")
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -63,18 +66,18 @@ def section(
     if most < 1:
         raise BadSetting(f"most={most}, wanted at least one row to show.")
     truths = None if truth is None else checked_truth(truth, explanation)
-    shown = min(most, len(explanation))
+    what = kind(explanation)
+    shown = min(most, len(explanation), gallery.room(explanation) if what == "image" else most)
     data = as_json(record(explanation[:shown], None if truths is None else truths[:shown]))
     key = "aim-" + hashlib.sha256((title + "\0" + data).encode("utf-8", "replace")).hexdigest()[:16]
     parts = (
-        f'<section class="set" id="{key}" data-title="{escape(title)}" aria-labelledby="{key}-title">',
+        f'<section class="set" id="{key}" data-title="{escape(title)}" data-kind="{what}" aria-labelledby="{key}-title">',
         f'<header><h2 id="{key}-title" dir="auto">{escape(title)}</h2>{paragraphs(note, "note")}</header>',
         facts(explanation, truths, shown),
         "" if table is None else results(table),
-        "<noscript><p class='aside'>This page was opened without JavaScript: the plot below still shows what speaks for and "
-        "against the first class; the other classes and the single rows need JavaScript.</p></noscript>",
-        switch(explanation.classes, key, words=explanation.names is None),
-        overall(explanation),
+        noscript(what),
+        switch(explanation, key, what),
+        gallery.gallery(explanation) if what == "image" else overall(explanation),
         rows(explanation, truths, shown, key),
         f'<script type="application/json" class="data">{data}</script>',
         "</section>",
@@ -115,18 +118,28 @@ def page(title: str, sections: Sequence[str], *, intro: str = "") -> str:
         *bodies,
         "</main>",
         "<footer><p>Made with aimwise. All of this page is inside this one file; it asks no server for anything.</p></footer>",
-        f"<script>\n{asset('page.js')}</script>",
+        f"<script>\n{''.join(map(asset, SCRIPTS))}</script>",
         "</body>",
         "</html>",
     )
     return writable("\n".join(parts) + "\n")
 
 
+def noscript(what: str) -> str:
+    """What a reader without a script must know."""
+    here = "the plot below still shows what speaks for and against the first class; the other classes and the single rows need"
+    if what == "image":
+        here = "the pictures below still show where the evidence for each class lies; the single rows need"
+    return f"<noscript><p class='aside'>This page was opened without JavaScript: {here} JavaScript.</p></noscript>"
+
+
 def facts(explanation: Explanation, truths: list[int] | None, shown: int) -> str:
     """What these explanations are and how far they can be trusted, in one line."""
     total, d, c = explanation.weights.shape
-    features = ("Features", f"{d:,}", "")
-    if explanation.names is None:
+    what, features = kind(explanation), ("Features", f"{d:,}", "")
+    if what == "image":
+        features = ("Regions of a picture", f"{d:,}", "at most" if explanation.names is None else "")
+    elif what == "text":
         left = 0 if explanation.unexplained is None else int(explanation.unexplained.sum())
         features = ("Words", f"{int(explanation.present.sum()):,}", f"{left:,} more were not explained" if left else "")
     items = [
@@ -166,20 +179,25 @@ def results(table: Table) -> str:
     )
 
 
-def switch(classes: Sequence[str], key: str, *, words: bool) -> str:
-    """The buttons that choose whose evidence is shown, for texts also how many words; hidden until the script runs."""
+def switch(explanation: Explanation, key: str, what: str) -> str:
+    """The buttons that choose whose evidence is shown, and how many words or regions stand out; hidden until the script runs."""
     radios = ""
-    for i, name in enumerate(["all classes", "predicted class", *classes], start=ALL_CLASSES):
+    for i, name in enumerate(["all classes", "predicted class", *explanation.classes], start=ALL_CLASSES):
         colour, dot = (f' class="{colours.marks(i)}"', '<i class="dot"></i>') if i >= FIRST else ("", "")
         radios += (
             f'<label{colour}><input type="radio" name="{key}-class" value="{i}" autocomplete="off"'
             f'{" checked" * (i == PREDICTED)}><span dir="auto">{dot}<span class="name">{escape(name)}</span></span></label>'
         )
     slider = ""
-    if words:
+    if what in STAND_OUT:
+        first, most = STAND_OUT[what]
+        if what == "image":
+            first = first if explanation.trial is None else explanation.trial.k
+            most = max(min(most, explanation.weights.shape[1]), first)
         slider = (
-            f'<div class="slider"><label for="{key}-top">Top words</label><input id="{key}-top" type="range" min="0" '
-            f'max="{MOST_WORDS}" value="{WORDS}" autocomplete="off"><output for="{key}-top">{WORDS}</output></div>'
+            f'<div class="slider"><label for="{key}-top">Top {"regions" if what == "image" else "words"}</label>'
+            f'<input id="{key}-top" type="range" min="0" max="{most}" value="{first}" autocomplete="off">'
+            f'<output for="{key}-top">{first}</output></div>'
         )
     return f'<fieldset class="switch" hidden><legend>Evidence for</legend><div class="options">{radios}</div>{slider}</fieldset>'
 
@@ -188,8 +206,10 @@ def rows(explanation: Explanation, truths: list[int] | None, shown: int, key: st
     """The place where the script draws a card for every row, and the means to find one."""
     total = len(explanation)
     said = f"These are the first {shown:,} of {total:,} rows. " if shown < total else ""
-    lead = f'<p class="lead">{said}Within one card, bars share one scale over all classes.</p><div class="legend"></div>'
-    hint = "word or class" if explanation.names is None else "feature, value or class"
+    what = kind(explanation)
+    scale = "All pictures share one scale." if what == "image" else "Within one card, bars share one scale over all classes."
+    lead = f'<p class="lead">{said}{scale}</p><div class="legend"></div>'
+    hint = {"image": "row or class", "text": "word or class", "table": "feature, value or class"}[what]
     wrong = ""
     if truths is not None:
         missed = sum(int(p) != t for p, t in zip(explanation.prediction.tolist()[:shown], truths[:shown], strict=True))
@@ -205,14 +225,23 @@ def rows(explanation: Explanation, truths: list[int] | None, shown: int, key: st
 
 def record(explanation: Explanation, truths: list[int] | None) -> dict[str, object]:
     """What the script needs to draw the rows."""
+    what, trial = kind(explanation), explanation.trial
     return {
+        "kind": what,
         "classes": list(explanation.classes),
         "marks": [colours.marks(c) for c in range(len(explanation.classes))],
-        **(texts.record(explanation) if explanation.names is None else columns(explanation, explanation.names)),
-        "probs": [[digits(p, 6) for p in row] for row in explanation.probs.tolist()],
+        **(
+            gallery.record(explanation)
+            if what == "image"
+            else texts.record(explanation)
+            if explanation.names is None
+            else columns(explanation, explanation.names)
+        ),
+        "probs": shares(explanation.probs),
         "predicted": explanation.prediction.tolist(),
         "truth": truths,
         "agreement": None if explanation.check is None else [digits(a, 4) for a in explanation.check.agreement.tolist()],
+        "trial": None if trial is None else {"k": trial.k, "kept": shares(trial.kept), "rest": shares(trial.rest)},
     }
 
 
@@ -238,15 +267,9 @@ def as_json(data: object) -> str:
     return text
 
 
-def checked_truth(truth: Iterable[int], explanation: Explanation) -> list[int]:
-    """The true class numbers, one for every row of the explanation."""
-    truths, classes = [int(t) for t in truth], len(explanation.classes)
-    if len(truths) != len(explanation):
-        raise BadSetting(f"Got {len(truths)} true classes for {len(explanation)} rows; pass one class number per row.")
-    for i, t in enumerate(truths):
-        if not 0 <= t < classes:
-            raise BadSetting(f"The true class of row {i} is {t}, wanted a number from 0 to {classes - 1}.")
-    return truths
+def shares(probs: Tensor) -> list[list[float | None]]:
+    """Probabilities as the script reads them."""
+    return [[digits(p, 6) for p in row] for row in probs.tolist()]
 
 
 def digits(number: float, count: int) -> float | None:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 from html import escape
 
+import numpy as np
+
 from aimwise.explanation import Explanation
 from aimwise.render.colours import INK, NEUTRAL, Colour, channels, colour, cue, mixed
-from aimwise.render.say import breakable, cell, largest, percent, signed, writable
+from aimwise.render.overlays import enlarged, painted, shrunk, speaking
+from aimwise.render.png import uri
+from aimwise.render.say import breakable, cell, largest, loudest, percent, signed, writable
 from aimwise.render.text import passage
-from aimwise.render.views import View
+from aimwise.render.views import View, kind
 
 ROWS = 5
 TOP = 10
 CELLS = 20
 CLASSES = 8
+SURE = 3  # classes beside a picture
+DOTS, SIDE = 192, 104  # of a picture's longer side: as it is drawn, and as it is seen
 PALE = 0.3  # how opaque a ground may be under text whose colour is not known
 FAINT = 0.05  # less than this share of the full strength is not shown
 LINES = ("", "solid", "double", "wavy")  # a second mark for classes whose colour was used before
@@ -23,15 +29,17 @@ CELL = "text-align:left;padding:1px 12px 1px 0;border:0;background:none;white-sp
 
 
 def inline(explanation: Explanation) -> str:
-    """The evidence for the predicted class of the first rows, for texts also for all classes, as HTML that needs nothing else."""
+    """The evidence for the predicted class of the first rows, often also for all classes, as HTML that needs nothing else."""
     rows, d, c = explanation.weights.shape
-    reading = explanation.names is None
-    what = "" if reading else f", {d:,} features"
+    image, reading = kind(explanation) == "image", kind(explanation) == "text"
+    what = "" if reading else f", {d:,} {'regions' if image else 'features'}"
     parts = [f"<p>Explanation by <b>{escape(explanation.method)}</b>: {rows:,} row{'s' * (rows != 1)}{what}, {c:,} classes</p>"]
     view, every = View.one(explanation[:ROWS]), View.all(explanation[:ROWS])
     if reading and rows:
         parts.append(legend(view))
-    for i in range(min(rows, ROWS)):
+    if image and rows:
+        parts.append(pictures(explanation, view, every))
+    for i in range(0 if image else min(rows, ROWS)):
         body = (text(explanation, i, view) if reading else "") + listed(explanation, i, view)
         if reading and c > 1 and every.strongest(i, 1):
             body += f"<details><summary>All classes at once</summary>{coloured(explanation, i, every)}</details>"
@@ -134,6 +142,65 @@ def listed(explanation: Explanation, i: int, view: View) -> str:
         lines.append(line(name, signed(weights[j], scale), c, length, block="▒" if weights[j] < 0 else "█"))
     said = f"Evidence for <b><bdi>{escape(explanation.classes[c])}</bdi></b>"
     return f'<p style="margin:8px 0 4px">{said}</p>{table("".join(lines))}'
+
+
+def pictures(explanation: Explanation, view: View, every: View) -> str:
+    """A line for each of the first rows: the picture, the evidence over it, and what is left of it in a trial."""
+    trial, several = explanation.trial, len(explanation.classes) > 1
+    k = min(TOP, explanation.weights.shape[1]) if trial is None else trial.k
+    heads = ["", "Picture", "Predicted class", *["All classes"] * several]
+    if trial is not None and trial.kept_images is not None:
+        heads += [f"Only the top {k}", f"Without the top {k}"]
+    lines = [pictured(explanation, i, view, every, k) for i in range(min(len(explanation), ROWS))]
+    cells = [[f'<th style="{CELL};font-weight:normal">{each}</th>' for each in heads]]
+    cells += [[f'<td style="{CELL};vertical-align:top;padding-bottom:6px">{each}</td>' for each in line] for line in lines]
+    said = f"Filled regions speak for the class, hatched ones against it; outlined are {loudest(k)} for the predicted class."
+    if several:
+        said += " Seen for all classes, a region has the colour of the class that it speaks most for."
+    if view.scale:
+        said += f" Full strength: a weight of {signed(view.scale, view.scale).lstrip('+')} and more."
+    return f"<p>{said}</p>" + table("".join(f'<tr style="background:none">{"".join(line)}</tr>' for line in cells))
+
+
+def pictured(explanation: Explanation, i: int, view: View, every: View, k: int) -> list[str]:
+    """The cells of one row."""
+    e, trial = explanation, explanation.trial
+    assert e.images is not None
+    out = [
+        sure(e, i),
+        picture(shrunk(e.images[i], DOTS), f"Row {i}"),
+        picture(painted(e, i, view, side=DOTS, top=speaking(e, i, k)), f"Row {i}: evidence for the predicted class"),
+    ]
+    if len(e.classes) > 1:
+        out.append(picture(painted(e, i, every, side=DOTS), f"Row {i}: evidence for all classes"))
+    if trial is not None and trial.kept_images is not None and trial.rest_images is not None:
+        for images, probs, name in ((trial.kept_images, trial.kept, "only"), (trial.rest_images, trial.rest, "without")):
+            best = int(probs[i].argmax())
+            said = f"<br>{chip(e, best)} {escape(percent(float(probs[i, best])))}"
+            out.append(picture(shrunk(images[i], DOTS), f"Row {i}: {name} the top {k}") + said)
+    return out
+
+
+def picture(values: np.ndarray, name: str) -> str:
+    """A picture inside the text, its few pixels as squares."""
+    height, width = values.shape[:2]
+    values = enlarged(values, max(1, round(DOTS / max(height, width))))
+    high, wide = (round(SIDE * n / max(height, width)) for n in (height, width))
+    return f'<img src="{uri(values)}" alt="{escape(name)}" width="{wide}" height="{high}" style="margin:0">'
+
+
+def sure(explanation: Explanation, i: int) -> str:
+    """The most probable classes of a row."""
+    probs = explanation.probs[i]
+    order = probs.argsort(descending=True, stable=True).tolist()[:SURE]
+    lines = [f"{chip(explanation, c)} {escape(percent(float(probs[c])))}" for c in order]
+    trust = [] if explanation.check is None else [f"agreement {float(explanation.check.agreement[i]):.2f}"]
+    return "<br>".join([f"Row {i}", f"<b>{lines[0]}</b>", *lines[1:], *trust])
+
+
+def chip(explanation: Explanation, c: int) -> str:
+    """The name of a class on its colour."""
+    return f"<bdi>{word(explanation.classes[c], 1.0, 1.0, colour(c), again=LINES[cue(c)])}</bdi>"
 
 
 def line(name: str, number: str, c: int, cells: float, *, bold: bool = False, block: str = "█") -> str:

@@ -1,5 +1,4 @@
-"use strict";
-// Data only ever reaches the page through textContent.
+// Data only ever reaches the page through textContent, and pictures as the PNG files that they are.
 (() => {
   const ALL = -2; // all classes at once, as the class switch counts its choices
   const STEP = 12;
@@ -8,46 +7,11 @@
   const MARGIN = "the weight for one class less the mean weight for the others";
   const LONG = 700; // characters of a text that fit into its box without scrolling
 
-  const make = (tag, name, text) => {
-    const node = document.createElement(tag);
-    if (name) node.className = name;
-    if (text !== undefined) node.textContent = text;
-    return node;
-  };
-
-  const signed = (number, scale) => {
-    if (number === null) return "not a number";
-    const plain = scale === 0 || (scale >= 1e-4 && scale < 1e7);
-    const decimals = scale === 0 ? 0 : Math.max(0, 2 - Math.floor(Math.log10(scale)));
-    const text = plain ? Math.abs(number).toFixed(decimals) : Math.abs(number).toExponential(2);
-    return (Number(text) === 0 ? "" : number < 0 ? "\u2212" : "+") + text;
-  };
-
-  const percent = (p) => {
-    if (p === null) return "not a number";
-    if (p > 0 && p < 0.0005) return "<0.1%";
-    if (p < 1 && p >= 0.9995) return ">99.9%";
-    return (100 * p).toFixed(1) + "%";
-  };
-
-  const fill = (name, share) => {
-    const node = make("i", name);
-    node.style.setProperty("--w", (100 * share).toFixed(2) + "%");
-    return node;
-  };
-
-  // Names such as od280/od315_of_wines may be broken after an underscore or a slash.
-  const breakable = (name, text) => {
-    const node = make("bdi", name);
-    text.split(/(?<=[_/])/).forEach((piece, i) => node.append(...(i ? [make("wbr"), piece] : [piece])));
-    return node;
-  };
-
-  const plural = (n, word) => n.toLocaleString("en") + " " + word + (n === 1 ? "" : "s");
+  const { make, signed, percent, fill, breakable, plural } = say;
 
   const start = (section) => {
     const data = JSON.parse(section.querySelector("script.data").textContent);
-    const total = data.weights.length;
+    const total = data.predicted.length;
     const cards = section.querySelector(".cards");
     const more = section.querySelector(".more");
     const search = section.querySelector("input[type=search]");
@@ -55,14 +19,17 @@
     const count = section.querySelector(".count");
     const texts = new Array(total);
     const slider = section.querySelector(".slider input");
-    const reading = data.texts !== undefined; // the features of a row are the words of its text
+    const reading = data.kind === "text"; // the features of a row are the words of its text
+    const viewing = data.kind === "image"; // or the regions of its picture
     const painters = new WeakMap();
     let matching = [];
     if (reading) for (const row of data.weights) for (const w of row) w.forEach((v, c) => v !== null && (w[c] = v * data.unit));
 
     const word = (i, j) => data.texts[i].slice(data.spans[i][2 * j], data.spans[i][2 * j + 1]);
+    const region = (i, j) => (data.names === null ? data.values[i][j] : data.names[j]);
     const label = reading ? word : (i, j) => data.names[j] + " = " + data.values[i][j];
-    const top = () => (reading ? Number(slider.value) : data.top);
+    const top = () => (slider !== null ? Number(slider.value) : data.top);
+    const weights = viewing ? (i) => pictures.weights(data, i) : (i) => data.weights[i];
     const isWrong = (i) => data.truth !== null && data.truth[i] !== data.predicted[i];
     const target = () => Number(section.querySelector(".switch input:checked").value);
     const query = () => search.value.trim().toLowerCase();
@@ -74,7 +41,7 @@
         const words = ["row " + i, data.classes[data.predicted[i]]];
         if (data.truth !== null) words.push(data.classes[data.truth[i]]);
         if (reading) words.push(data.texts[i]);
-        else data.weights[i].forEach((w, j) => w !== null && words.push(label(i, j)));
+        else if (!viewing) data.weights[i].forEach((w, j) => w !== null && words.push(label(i, j)));
         texts[i] = words.join("\n").toLowerCase();
       }
       return texts[i];
@@ -104,36 +71,60 @@
       return node;
     };
 
-    const probabilities = (i) => {
+    const chance = (c, p, first) => {
+      const item = make("li", data.marks[c] + (first ? " first" : ""));
+      const name = make("span", "name");
+      name.append(breakable("", data.classes[c]));
+      const track = make("span", "track");
+      track.setAttribute("aria-hidden", "true");
+      track.append(fill("share", p === null ? 0 : p));
+      item.append(name, track, make("span", "percent", percent(p)));
+      return item;
+    };
+
+    const byChance = (probs) => [...data.classes.keys()].sort((a, b) => probs[b] - probs[a] || a - b);
+
+    const chances = (probs, order, label) => {
       const list = make("ul", "probs");
       list.setAttribute("role", "list");
-      list.setAttribute("aria-label", "Probability of every class");
-      const order = [...data.classes.keys()];
-      if (order.length > MANY) {
-        order.sort((a, b) => data.probs[i][b] - data.probs[i][a] || a - b);
+      list.setAttribute("aria-label", label);
+      const best = byChance(probs)[0];
+      list.append(...order.map((c) => chance(c, probs[c], c === best)));
+      return list;
+    };
+
+    const probabilities = (i) => {
+      const many = data.classes.length > MANY;
+      const list = chances(data.probs[i], many ? byChance(data.probs[i]) : [...data.classes.keys()], "Probability of every class");
+      if (many) {
         list.classList.add("long");
         list.tabIndex = 0;
-      }
-      for (const c of order) {
-        const p = data.probs[i][c];
-        const item = make("li", data.marks[c] + (c === data.predicted[i] ? " first" : ""));
-        const name = make("span", "name");
-        name.append(breakable("", data.classes[c]));
-        const track = make("span", "track");
-        track.setAttribute("aria-hidden", "true");
-        track.append(fill("share", p === null ? 0 : p));
-        item.append(name, track, make("span", "percent", percent(p)));
-        list.append(item);
       }
       return list;
     };
 
+    // What the black box said of the top features alone and of all others: the probable classes, and the predicted one.
+    const trial = (i) => {
+      const node = make("div", "trial");
+      for (const [what, word] of [["kept", "Only"], ["rest", "Without"]]) {
+        const part = make("div");
+        const name = word + " the top " + data.trial.k;
+        const probs = data.trial[what][i];
+        const order = [...new Set([data.predicted[i], ...byChance(probs).slice(0, 3)])];
+        part.append(make("h5", "", name));
+        if (viewing && data[what] !== null) part.append(pictures.changed(data, i, data[what], name));
+        part.append(chances(probs, order, name + ": probabilities"));
+        node.append(part);
+      }
+      return node;
+    };
+
     // What the features of a row say in this view, the strongest first: a weight, and the class which it is about. Seen for
     // all classes, a feature speaks for the class of its largest weight, by as much as that exceeds the mean of the others.
-    const ranked = (i, picked) => {
-      const size = ({ weight }) => (weight === null ? Infinity : Math.abs(weight));
+    const ranked = (i, picked, weights) => {
+      const size = ({ weight }) => (weight === null ? (viewing ? -Infinity : Infinity) : viewing ? weight : Math.abs(weight));
       const said = [];
-      data.weights[i].forEach((w, j) => {
+      weights.forEach((w, j) => {
         if (w === null) return;
         let about = picked < 0 ? data.predicted[i] : picked;
         let weight = w[about];
@@ -251,13 +242,14 @@
         list.append(item);
       };
       const sample = (look, text, share) => {
-        const node = reading ? make("span", "word " + look, text) : make("i", "sample " + look);
+        const node = reading ? make("span", "word " + look, text) : make("i", (viewing ? "patch " : "sample ") + look);
         node.style.setProperty("--s", share);
         return node;
       };
-      const what = reading ? "words" : "bars";
+      const what = reading ? "words" : viewing ? "regions" : "bars";
       const size = all ? "margin" : "weight";
-      const bold = top() === 1 ? "the one with the largest " + size : "the " + top() + " with the largest " + size + "s";
+      const many = top() === 1 ? "the one" : "the " + top();
+      const most = " with the largest " + size + (top() === 1 ? "" : "s");
       if (picked < 0) {
         const chips = data.classes.map((name, c) => make("bdi", "chip " + data.marks[c], name));
         const whose = all ? "the class that " + what + " speak most for: " : "the predicted class: ";
@@ -266,41 +258,76 @@
       const parts = [];
       if (!all) {
         const name = make("bdi", "", picked < 0 ? "the predicted class" : data.classes[picked]);
-        parts.push(sample(reading ? "for filled" : "plus", "filled", 1), reading ? "" : " filled", " speak for ", name, ", ");
-        parts.push(sample(reading ? "against" : "minus", "dashed", 1), reading ? "" : " hatched", " speak against it");
+        const [good, bad] = reading ? ["for filled", "against"] : viewing ? ["for", "against"] : ["plus", "minus"];
+        parts.push(sample(good, "filled", 1), reading ? "" : " filled", " speak for ", name, ", ");
+        parts.push(sample(bad, "dashed", 1), reading ? "" : " hatched", " speak against it");
       }
-      if (reading && top() > 0) parts.push(all ? "" : ", ", sample("top", "bold", 0), " are " + bold);
-      if (parts.length) entry(reading ? "Words" : "Bars", ...parts);
-      if (reading && full(all) > 0) {
+      if (slider !== null && top() > 0) {
+        parts.push(all ? "" : ", ", sample(viewing ? "first" : "top", "bold", 0), viewing ? " outlined" : "", " are " + many);
+        parts.push(viewing && !all ? (top() === 1 ? " that speaks" : " that speak") + " most for it" : most);
+      }
+      if (parts.length) entry(what[0].toUpperCase() + what.slice(1), ...parts);
+      if (slider !== null && full(all) > 0) {
         const steps = all ? [0, 0.25, 0.5, 0.75, 1] : [-1, -0.5, 0, 0.5, 1];
-        const marks = steps.map((s) => sample(s < 0 ? "against" : "for", signed(s * full(all), full(all)), Math.abs(s)));
+        const marks = steps.map((s) => {
+          const said = signed(s * full(all), full(all));
+          const mark = sample(s < 0 ? "against" : "for", said, Math.abs(s));
+          if (reading) return mark;
+          const pair = make("span", "step");
+          pair.append(mark, " " + said);
+          return pair;
+        });
         entry(all ? "Margin" : "Weight", ...marks.flatMap((mark) => [mark, " "]), "and more" + (all ? "; " + MARGIN : ""));
-      } else if (all && !reading) entry("Margin", MARGIN);
+      } else if (all && slider === null) entry("Margin", MARGIN);
       section.querySelector(".legend").replaceChildren(list);
+    };
+
+    // A picture beside what its regions say; it is painted again where it stands.
+    const picture = (i, own) => {
+      const all = () => target() === ALL;
+      const name = ({ j, weight, about }) =>
+        region(i, j) + ": " + (all() ? data.classes[about] + " " : "") + signed(weight, full(all()));
+      const drawn = pictures.overlay(data, i, name);
+      const pair = make("div", "pair");
+      pair.append(pictures.input(data, i), drawn.box);
+      const view = (chosen) => {
+        const said = ranked(i, chosen, own());
+        const first = said.slice(0, top());
+        const words = "The regions that say most: " + first.slice(0, EXTRA).map(name).join("; ");
+        return { said, top: first, strength: (w) => strength(w, all()), name: first.length ? words : "No region stands out" };
+      };
+      return [pair, (chosen) => drawn.paint(() => view(chosen))];
     };
 
     const card = (i) => {
       const node = make("article", isWrong(i) ? "card bad" : "card");
       const body = make("div");
-      const [box, words] = reading ? passage(i) : [null, []];
+      let kept;
+      const own = () => (kept = kept || weights(i));
+      const [box, parts] = reading ? passage(i) : viewing ? picture(i, own) : [null, []];
       const paint = () => {
         const picked = target();
         const chosen = picked === ALL || picked >= 0 ? picked : data.predicted[i];
-        const order = ranked(i, chosen);
-        const hit = finder(i, query());
-        const parts = evidence(i, chosen, order, hit);
         body.className = "evidence" + (chosen < 0 ? " every" : " " + data.marks[chosen]);
-        if (!reading) return body.replaceChildren(towards(chosen), ...parts);
-        shade(words, i, chosen, order, hit);
+        if (viewing) {
+          body.replaceChildren(towards(chosen), box);
+          return parts(chosen);
+        }
+        const order = ranked(i, chosen, own());
+        const hit = finder(i, query());
+        const listed = evidence(i, chosen, order, hit);
+        if (!reading) return body.replaceChildren(towards(chosen), ...listed);
+        shade(parts, i, chosen, order, hit);
         const note = data.beyond[i] ? [make("p", "rest", data.notes[i] + ".")] : [];
         // The text stays where it is, so that it keeps its place when it is scrolled.
         while (body.lastChild && body.lastChild !== box) body.lastChild.remove();
         if (box.parentNode) box.previousSibling.replaceWith(towards(chosen));
         else body.append(towards(chosen), box);
-        return body.append(...note, ...parts);
+        return body.append(...note, ...listed);
       };
       node.tabIndex = -1;
       node.append(head(i), probabilities(i), body);
+      if (data.trial !== null) node.append(trial(i));
       painters.set(node, paint);
       paint();
       return node;
@@ -317,7 +344,7 @@
 
     const draw = (keep) => {
       const picked = String(target());
-      for (const figure of section.querySelectorAll("figure")) figure.hidden = figure.dataset.target !== picked;
+      for (const figure of section.querySelectorAll("figure[data-target]")) figure.hidden = figure.dataset.target !== picked;
       if (total > 0) legend(target());
       if (keep) {
         for (const node of cards.children) painters.get(node)();
@@ -336,7 +363,7 @@
     if (slider !== null) {
       slider.addEventListener("input", () => {
         section.querySelector(".slider output").textContent = slider.value;
-        slider.setAttribute("aria-valuetext", plural(top(), "word"));
+        slider.setAttribute("aria-valuetext", plural(top(), reading ? "word" : "region"));
         draw(true);
       });
     }
@@ -346,6 +373,7 @@
       const first = grow(cards.childElementCount + STEP);
       if (first) first.focus({ preventScroll: true });
     });
+    if (viewing && pictures.few(data)) cards.classList.add("tight");
     section.querySelector(".switch").hidden = false;
     section.querySelector(".rows").hidden = false;
     section.querySelector(".find").hidden = total === 0;

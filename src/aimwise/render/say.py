@@ -53,6 +53,11 @@ def largest(count: int, what: str) -> str:
     return f"the one with the largest {what}" if count == 1 else f"the {count:,} with the largest {what}s"
 
 
+def loudest(count: int) -> str:
+    """Which features speak most for a class."""
+    return "the one that speaks most" if count == 1 else f"the {count:,} that speak most"
+
+
 def breakable(name: str) -> str:
     """An escaped name that may be broken after its underscores and slashes."""
     return re.sub("([_/])", r"\1<wbr>", escape(name))
@@ -67,3 +72,9 @@ def paragraphs(text: str, name: str) -> str:
 def writable(text: str) -> str:
     """The text without half characters, which no file can hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def fitted(name: str, most: int) -> str:
+    """A name on one line of so many characters at most, without signs that cannot be seen."""
+    name = " ".join("".join(sign if sign.isprintable() else " " for sign in writable(name)).split())
+    return name if len(name) <= most else name[: most - 1].rstrip() + "…"

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from aimwise.errors import BadSetting
 from aimwise.explanation import Explanation
+from aimwise.render.blocks import beside, lines
 from aimwise.render.colours import INK, NEUTRAL, colour, cue, mixed
 from aimwise.render.say import MINUS, cell, largest, percent, signed
 from aimwise.render.text import passage
-from aimwise.render.views import View
+from aimwise.render.views import View, kind
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +24,7 @@ ROWS = 10
 TAIL = 300  # characters of what was not explained
 HALF = 12  # cells of a bar on either side of its axis
 SHADES = (0.15, 0.45, 0.75)  # from these shares of the scale on a word has coloured letters, a dull ground, a full ground
+FINE = ("256", "truecolor")  # colours enough for pictures
 DULL = "#9a9a9a"  # grey is mixed into a weaker ground: it is weaker on a light screen and on a dark one
 AGAIN = ("", "underline", "italic", "underline italic")  # a second mark for classes whose colour was used before
 CONTROLS = {i: 0x2400 + i for i in range(32)} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD) | {0x7F: 0x2421}
@@ -53,20 +55,26 @@ class Screen:
         self.meant = explanation.classes_of(one).tolist()
         self.ascii = console.options.ascii_only
         self.plain = console.no_color or console.color_system is None  # signs must say what colours cannot
+        self.kind = kind(explanation)
+        self.pictures = not self.plain and not self.ascii and console.color_system in FINE
 
     def show(self) -> None:
         rows, d, c = self.explanation.weights.shape
-        reading = self.explanation.names is None
-        what = "" if reading else f", {d:,} features"
+        reading, image = self.kind == "text", self.kind == "image"
+        what = "" if reading else f", {d:,} {'regions' if image else 'features'}"
         self.line(self.text(f"Explanation by {self.explanation.method}: {rows:,} row{'s' * (rows != 1)}{what}, {c:,} classes"))
         if reading and rows:
             self.line(self.legend())
+        if image and rows and self.pictures:
+            self.line(self.picture_legend())
         for i in range(min(rows, ROWS)):
             self.line(self.text(""))
             self.head(i)
             self.console.print(self.probabilities(i))
             if reading:
                 self.words(i)
+            elif image and self.pictures:
+                self.picture(i)
             else:
                 self.line(self.towards(i))
             self.console.print(self.bars(i))
@@ -140,6 +148,24 @@ class Screen:
             self.text(f"; full strength is a {size} of {signed(scale, scale).lstrip('+')} and more" if scale else "")
         )
 
+    def picture_legend(self) -> Text:
+        """How to read the pictures, and what weight has the full strength."""
+        size, scale = "margin" if self.view.every else "weight", self.view.scale
+        said = "Regions in the colour of a class speak for it, striped ones against it"
+        if self.view.every:
+            said = "Regions have the colour of the class that they speak most for"
+        full = f"; full strength is a {size} of {signed(scale, scale).lstrip('+')} and more" if scale else ""
+        return self.text(said + full)
+
+    def picture(self, i: int) -> None:
+        """The picture of a row, and what its regions say."""
+        made = beside(self.explanation, i, self.view, self.console.width - 2)
+        self.line(self.text(""))
+        for line in lines(made, 2) if made else ():
+            self.line(line)
+        self.line(self.text(""))
+        self.line(self.towards(i))
+
     def towards(self, i: int) -> Text:
         out = self.text("  Evidence for ", "dim")
         if self.view.every:
@@ -196,7 +222,8 @@ class Screen:
     def feature(self, i: int, j: int) -> Text:
         """A feature's name and value, or a word; where all classes are seen at once, also the class that it speaks for."""
         names, value = self.explanation.names, cell(self.explanation.values[i, j])
-        out = self.text("").append(self.text(value if names is None else f"{names[j]} = {value}"))
+        said = value if names is None else names[j] if self.kind == "image" else f"{names[j]} = {value}"
+        out = self.text("").append(self.text(said))
         if self.view.every:
             out.append(
                 self.text(f"  {self.explanation.classes[self.about[i][j]]}", f"dim {AGAIN[cue(self.about[i][j])]}".strip())

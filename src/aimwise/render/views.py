@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from aimwise.errors import BadSetting
 from aimwise.explanation import Explanation
 
 
@@ -58,3 +60,21 @@ def shade_scale(weights: Float[Tensor, "B d C"], present: Bool[Tensor, "B d"]) -
     largest = sizes.flatten(1).amax(1) if sizes.numel() else torch.zeros(0)
     largest = largest[largest > 0]
     return float(largest.median()) if len(largest) else 0.0
+
+
+def kind(explanation: Explanation) -> str:
+    """What the features are: parts of an "image", words of a "text" or columns of a "table"."""
+    if explanation.images is not None and explanation.regions is not None:
+        return "image"
+    return "text" if explanation.names is None else "table"
+
+
+def checked_truth(truth: Iterable[int], explanation: Explanation) -> list[int]:
+    """The true class numbers, one for every row of the explanation."""
+    truths, classes = [int(t) for t in truth], len(explanation.classes)
+    if len(truths) != len(explanation):
+        raise BadSetting(f"Got {len(truths)} true classes for {len(explanation)} rows; pass one class number per row.")
+    for i, t in enumerate(truths):
+        if not 0 <= t < classes:
+            raise BadSetting(f"The true class of row {i} is {t}, wanted a number from 0 to {classes - 1}.")
+    return truths

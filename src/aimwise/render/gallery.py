@@ -1,0 +1,121 @@
+"""Pictures on the page: what its script draws the rows from, and the mean evidence for every class."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+
+import numpy as np
+
+from aimwise.explanation import Explanation
+from aimwise.render.colours import colour, marks
+from aimwise.render.overlays import FILL, Scene, layer, scene, shrunk, thinned
+from aimwise.render.png import uri
+from aimwise.render.say import signed
+from aimwise.render.views import margins, shade_scale
+
+LARGEST = 320  # pixels of a picture's longer side
+BYTES = 16_000_000  # of all pictures before they are packed
+STEPS = 32767  # weights are whole numbers of two bytes
+ABSENT = -32768  # the number of what is not there or not a number
+TILES, TILE_ROWS, TILE_SIDE = 12, 200, 224
+
+
+def room(explanation: Explanation) -> int:
+    """How many rows a page has room for."""
+    assert explanation.images is not None
+    one = shrunk(np.zeros(explanation.images.shape[1:], dtype=np.uint8), LARGEST).size
+    return max(1, BYTES // one)
+
+
+def record(explanation: Explanation) -> dict[str, object]:
+    """What the script needs of pictures: PNG files, runs of equal region numbers, and the weights of each row in 16 bits."""
+    e, trial = explanation, explanation.trial
+    assert e.images is not None
+    assert e.regions is not None
+    images = [shrunk(each, LARGEST) for each in e.images]
+    weights = np.where(e.present.numpy()[:, :, None], e.weights.double().numpy(), np.nan)  # (B, d, C)
+    units = np.nan_to_num(np.abs(np.where(np.isfinite(weights), weights, 0)).max((1, 2), initial=0)) / STEPS
+    steps = np.where(np.isfinite(weights), np.rint(weights / np.where(units > 0, units, 1)[:, None, None]), ABSENT)
+    return {
+        "size": list(thinned(e.regions[0], LARGEST).shape) if len(e.regions) else [1, 1],
+        "pictures": [uri(each) for each in images],
+        "regions": [runs(thinned(each, LARGEST)) for each in e.regions],
+        "weights": [base64.b64encode(row.astype("<i2").tobytes()).decode("ascii") for row in steps],
+        "units": [float(f"{unit:.6g}") for unit in units],
+        "scale": float(f"{shade_scale(e.weights, e.present):.4g}"),
+        "margin": float(f"{shade_scale(margins(e.weights)[0][:, :, None], e.present):.4g}"),
+        "fill": FILL,
+        "tones": [[colour(c).light, colour(c).line] for c in range(len(e.classes))],
+        "names": None if e.names is None else list(e.names),
+        "values": [[str(v) for v in row] for row in e.values] if e.names is None else None,
+        "kept": None if trial is None else changes(images, trial.kept_images),
+        "rest": None if trial is None else changes(images, trial.rest_images),
+    }
+
+
+def changes(images: list[np.ndarray], others: np.ndarray | None) -> list[str] | None:
+    """Each of the other pictures as what must be laid over the first to see it; all else lets the first through."""
+    if others is None:
+        return None
+    out = []
+    for image, large in zip(images, others, strict=True):
+        other = shrunk(large, LARGEST)
+        colours, old = (each if each.ndim == 3 else np.repeat(each[..., None], 3, -1) for each in (other, image))
+        changed = (colours != old).any(-1, keepdims=True)
+        out.append(uri(np.concatenate([colours * changed, 255 * changed.astype(np.uint8)], axis=-1)))
+    return out
+
+
+def runs(regions: np.ndarray) -> list[int]:
+    """The regions of a picture, line by line: a number, how many pixels have it, the next number, and so on."""
+    flat = regions.ravel()
+    starts = np.flatnonzero(np.diff(flat, prepend=flat[:1] - 1))
+    lengths = np.diff(starts, append=len(flat))
+    return np.stack([flat[starts], lengths], axis=1).ravel().tolist()
+
+
+def gallery(explanation: Explanation) -> str:
+    """For each class the mean evidence in the rows that are predicted as it, over their mean picture."""
+    counts = np.bincount(explanation.prediction.numpy(), minlength=len(explanation.classes))
+    order = [int(c) for c in np.argsort(-counts, kind="stable")[:TILES] if counts[c]]
+    if not order:
+        return ""
+    tiles = {c: mean(explanation, c) for c in sorted(order)}
+    scale = max(float(np.abs(weights).max()) for _, weights in tiles.values())
+    drawn = "".join(tile(explanation.classes[c], c, int(counts[c]), *tiles[c], scale) for c in tiles)
+    left = int((counts > 0).sum()) - len(order)
+    more = f" Not shown: {left} class{'es' * (left > 1)} that fewer rows have." if left else ""
+    full = f" Full strength is a mean weight of {signed(scale, scale).lstrip('+')}." if scale else ""
+    return (
+        '<div class="overall"><h3>All rows together</h3><figure><figcaption>Where the evidence for each class lies: the mean '
+        "weight in the rows that are predicted as it, over their mean picture. Filled speaks for the class, hatched against it."
+        f'{full}{more}</figcaption><ol class="tiles" role="list">{drawn}</ol></figure></div>'
+    )
+
+
+def mean(explanation: Explanation, c: int) -> tuple[np.ndarray, np.ndarray]:
+    """The mean picture of the rows that are predicted as a class, and at every pixel the mean weight for it."""
+    rows = np.flatnonzero(explanation.prediction.numpy() == c)[:TILE_ROWS]
+    picture: np.ndarray | float = 0.0
+    weights: np.ndarray | float = 0.0
+    kept = np.where(explanation.present.numpy(), np.nan_to_num(explanation.weights[:, :, c].numpy(), posinf=0, neginf=0), 0.0)
+    for i in rows.tolist():
+        here: Scene = scene(explanation, i, most=TILE_SIDE)
+        picture = picture + here.picture.astype(np.float64) / len(rows)
+        weights = weights + kept[i][here.regions] / len(rows)
+    return np.rint(picture).astype(np.uint8), np.asarray(weights)
+
+
+def tile(name: str, c: int, count: int, picture: np.ndarray, weights: np.ndarray, scale: float) -> str:
+    """One class of the gallery."""
+    height, width = weights.shape
+    each = np.arange(weights.size).reshape(height, width)
+    factor = max(1, TILE_SIDE // max(height, width))
+    colours = layer(each, weights.ravel(), np.full(weights.size, c), scale, factor=factor)
+    return (
+        f'<li class="{marks(c)}"><span class="shot dull{" small" * (max(height, width) <= 64)}" '
+        f'style="aspect-ratio:{width}/{height}"><img alt="" src="{uri(picture)}">'
+        f'<img alt="Mean evidence for {escape(name)}" src="{uri(colours)}"></span>'
+        f'<bdi class="chip">{escape(name)}</bdi> <small>{count:,} row{"s" * (count != 1)}</small></li>'
+    )

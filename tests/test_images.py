@@ -9,7 +9,7 @@ from torch import nn
 
 import aimwise
 from aimwise import Patches, Pixels, Segments
-from aimwise.errors import BadFeatures, BadSetting, UnknownName
+from aimwise.errors import BadFeatures, BadFile, BadSetting, UnknownName
 from aimwise.features.image_fills import IMAGE_FILLS
 from aimwise.features.pictures import as_stack
 from aimwise.metrics import ablate
@@ -282,3 +282,49 @@ def test_metrics_run_under_every_fill(fill):
 def test_bad_images_are_named(use, error, message):
     with pytest.raises(error, match=message):
         use()
+
+
+def test_numbers_are_kept_exactly_where_nothing_is_taken_away():
+    for values in (
+        np.full((3, 4, 4), 2**31 + 5, dtype=np.int64),
+        np.full((3, 4, 4), 2**24 + 1, dtype=np.int32),
+        np.full((3, 4, 4), 0.1, dtype=np.float64),
+        np.full((3, 4, 4), 300, dtype=np.uint16),
+        np.full((3, 4, 4), 1.5, dtype=">f4"),
+    ):
+        kept = dimmed(Patches(2, fill="zero"), values, [1.0, 0, 0, 1])
+        assert kept.dtype == values.dtype
+        np.testing.assert_array_equal(kept[:, :2, :2], values[:, :2, :2])
+        assert (kept[:, :2, 2:] == 0).all()
+
+
+def test_thin_images_are_blurred_along_their_length():
+    thin = RNG.random((2, 1, 200))
+    assert dimmed(Patches(10, fill="blur"), thin, 0.0).std() < 0.3 * thin.std()
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda: Patches(4).fit([Image.fromarray(GREY[0]).convert("RGB").convert("HSV")] * 2), "mode 'HSV'"),
+        (lambda: Patches(4).fit([Image.fromarray(GREY[0]), GREY[0]]), "Some of the images are PIL"),
+        (lambda: Patches(4).fit(COLOUR).encode((255 * COLOUR).astype(np.uint8)), "Got images of whole numbers, wanted floats"),
+        (lambda: Segments(by=lambda image: 1 / 0).fit(GREY).encode(GREY), "image 0 into segments raised ZeroDivisionError"),
+    ],
+)
+def test_more_bad_images_are_named(use, message):
+    with pytest.raises((BadFeatures, BadSetting), match=message):
+        use()
+
+
+def test_a_checkpoint_of_another_background_is_not_continued(tmp_path):
+    images = RNG.random((40, 8, 8)).astype(np.float32)
+    box = lambda x: np.stack([x.mean((1, 2)), 1 - x.mean((1, 2))], 1)  # noqa: E731
+    for level in (0.0, 1.0):
+        features = Patches(4, fill="background", background=np.full((8, 8), level, dtype=np.float32))
+        fit = lambda features=features: aimwise.AIM(epochs=1, least_rows=40).fit(box, images, features=features, folder=tmp_path)  # noqa: E731
+        if level:
+            with pytest.raises(BadFile, match="other settings, data, features"):
+                fit()
+        else:
+            fit()

@@ -118,26 +118,51 @@ def test_tokens_belong_to_the_word_they_end_in():
     assert owners(places, spans).tolist() == [[-1, 0, 0, -1, 1, -1], [-1, 0, 1, -1, -1, -1]]
 
 
-def test_left_padding_is_left_alone(bert, tokenizer):
+def test_with_padding_on_the_left_a_text_does_not_depend_on_its_company(bert):
     other = transformers.AutoTokenizer.from_pretrained(ENCODER, local_files_only=True, padding_side="left")
-    box = TextBox(bert, other, tokens_per_call=10_000)
+    box = TextBox(bert, other)
+    for text, row in zip(TEXTS, box.probs(TEXTS), strict=True):
+        wanted = by_hand(bert, **other(text, return_tensors="pt", truncation=True, max_length=64))
+        torch.testing.assert_close(row, wanted, atol=1e-5, rtol=1e-4)
     features = Words(fill="pad").fit(TEXTS[:2])
     batch = features.encode(TEXTS[:2])
     z = torch.tensor([[0.0, 1, 0, 1, 1, 1], [1.0, 0, 0, 0, 0, 0]])
-    together = box._answer(features.dim(batch, z, torch.Generator()))
-    assert together.shape == (2, 3)
-    encoded = other(TEXTS[:2], return_tensors="pt", padding=True, return_offsets_mapping=True)
-    places = encoded.pop("offset_mapping")
-    first = places[0, :, 0]
-    away = ((places[0, :, 1] > first) & ((first < 2) | ((first >= 19) & (first < 22))))[None]
-    keep = torch.cat([~away, torch.ones_like(away)])
-    with torch.no_grad():
-        wanted = bert(
-            input_ids=torch.where(keep, encoded["input_ids"], other.pad_token_id),
-            attention_mask=encoded["attention_mask"] * keep,
-            token_type_ids=encoded["token_type_ids"],
-        ).logits.softmax(-1)
-    torch.testing.assert_close(together, wanted, atol=1e-5, rtol=1e-4)
+    together = box.probs(features.dim(batch, z, torch.Generator()))
+    for i in range(2):
+        alone = box.probs(features.dim(batch.cut(i, i + 1), z[i : i + 1], torch.Generator()))
+        torch.testing.assert_close(together[i : i + 1], alone, atol=1e-5, rtol=1e-4)
+
+
+def test_a_token_of_several_words_belongs_to_the_longest_of_them():
+    places = np.array([[[0, 5], [6, 9], [9, 12]]])  # "good." in one token, then " so", "..."
+    spans = np.array([[[0, 4], [4, 5], [7, 9], [9, 10], [10, 11], [11, 12]]])
+    assert owners(places, spans).tolist() == [[0, 2, 3]]
+
+
+def test_a_pipeline_keeps_its_settings(bert, tokenizer):
+    text = TEXTS[0]
+    pipeline = transformers.pipeline(
+        "text-classification", model=bert, tokenizer=tokenizer, top_k=None, truncation=True, max_length=5
+    )
+    found = {one["label"]: one["score"] for one in pipeline([text])[0]}
+    box = as_blackbox(pipeline)
+    torch.testing.assert_close(box.probs([text])[0], torch.tensor([found[n] for n in box.class_names]), atol=1e-5, rtol=1e-4)
+    other = transformers.pipeline("text-classification", model=bert, tokenizer=tokenizer, function_to_apply="sigmoid")
+    with pytest.raises(BadBlackBox, match="applies 'sigmoid'"):
+        as_blackbox(other)
+    with pytest.raises(BadBlackBox, match="wanted a pipeline"):
+        as_blackbox(tokenizer)
+
+
+class Twice(nn.Module):
+    """Embeds the ids, and the ids reversed, with one layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(50, 2)
+
+    def forward(self, ids):
+        return (self.embedding(ids) * self.embedding(ids.flip(1))).sum(1)
 
 
 def test_a_pipeline_is_taken_as_it_is(bert, tokenizer):
@@ -157,7 +182,7 @@ def test_methods_and_metrics_run_under_every_fill(bert, tokenizer, fill, tmp_pat
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(60)]
     box = TextBox(bert, tokenizer)
-    explainer = aimwise.AIM(epochs=1, least_rows=60, masks_per_row=4).fit(box, texts, features=Words(fill=fill))
+    explainer = aimwise.AIM(epochs=4, least_rows=240, masks_per_row=4).fit(box, texts, features=Words(fill=fill))
     explanation = explainer.explain(texts[:8], check=2)
     assert explanation.check is not None
     back = aimwise.load(explainer.save(tmp_path / "x"), box)
@@ -286,6 +311,11 @@ def without_padding(tokenizer):
             lambda b, t: TorchBox(NoEmbedding()).probs(GatedIds(IDS, torch.ones(1, 2))),
             BadBlackBox,
             "no nn.Embedding of NoEmbedding was handed the ids",
+        ),
+        (
+            lambda b, t: TorchBox(Twice()).probs(GatedIds(torch.tensor([[1, 2]]), torch.ones(1, 2))),
+            BadBlackBox,
+            "also handed others",
         ),
         (
             lambda b, t: TorchBox(m := Sum(), embedding=m.other).probs(GatedIds(IDS, torch.ones(1, 2))),

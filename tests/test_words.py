@@ -8,6 +8,7 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
@@ -276,3 +277,24 @@ def test_memory_stays_flat_when_ten_times_as_many_texts_stream_through():
     out = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True).stdout.split()
     few, many = map(int, out)
     assert many < few + 40, f"{few} MB after 1,000 texts, {many} MB after 10,000"
+
+
+@pytest.mark.parametrize("inputs", [pd.DataFrame({"text": ["a", "b"]}), {"text": ["a", "b"]}], ids=["frame", "dict"])
+def test_the_names_of_columns_are_not_taken_for_texts(inputs):
+    explainer = aimwise.AIM(epochs=1).fit(counts_good, ["good film", "bad film", "good plot"] * 20)
+    with pytest.raises(BadFeatures, match="wanted a sequence of texts"):
+        explainer.explain(inputs)
+
+
+def test_no_texts_are_explained_without_asking():
+    def grumpy(texts):
+        assert len(texts) > 0
+        return counts_good(texts)
+
+    explainer = aimwise.AIM(epochs=1).fit(grumpy, ["good film", "bad film", "good plot"] * 20)
+    assert len(explainer.explain([], check=2, top=1)) == 0
+
+
+def test_a_missing_text_is_named_wherever_it_stands():
+    with pytest.raises(BadFeatures, match="Input 0 is NoneType, wanted a text"):
+        aimwise.AIM().fit(counts_good, [None, "good", "bad"])

@@ -157,6 +157,8 @@ class Explanation:
         """The k features of one row that speak most for a class, with their weights."""
         if len(self) != 1:
             raise BadSetting(f"top is about one row, this explanation has {len(self)}. Pick one: explanation[0].top({k}).")
+        if k < 0:
+            raise BadSetting(f"k={k}, wanted how many features: 0 or more.")
         weights, order = self.towards(target)[0], self.order(target, by=by)[0]
         chosen = [int(i) for i in order[:k] if self.present[0, i]]
         named = self.values[0] if self.names is None else self.names

@@ -50,7 +50,7 @@ def to_text(explanation: Explanation) -> str:
             "rest_images": packed(trial.rest_images, np.uint8),
         },
     }
-    return json.dumps(record, ensure_ascii=False, allow_nan=False)
+    return json.dumps(record, allow_nan=False)
 
 
 def from_text(text: str | Path) -> Explanation:

@@ -13,7 +13,7 @@ from aimwise.blackbox.base import FunctionBox as FunctionBox
 from aimwise.blackbox.base import SklearnBox as SklearnBox
 from aimwise.blackbox.modules import TorchBox as TorchBox
 from aimwise.blackbox.text import TextBox as TextBox
-from aimwise.blackbox.text import comes_from, of_pipeline
+from aimwise.blackbox.text import comes_from, labels_of, of_pipeline
 from aimwise.errors import BadBlackBox
 
 
@@ -32,6 +32,8 @@ def as_blackbox(model: Any, *, class_names: Sequence[str] | None = None) -> Blac
             f"{type(model).__name__} takes token ids, and only its tokenizer makes them from texts. Pass "
             "aimwise.TextBox(model, tokenizer), or a transformers pipeline, which holds both."
         )
+    if comes_from(model, "transformers"):
+        return TorchBox(model, output="logits", class_names=class_names or labels_of(model))
     if isinstance(model, nn.Module):
         return TorchBox(model, class_names=class_names)
     if hasattr(model, "predict_proba") and hasattr(model, "classes_"):

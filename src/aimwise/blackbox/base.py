@@ -88,6 +88,7 @@ class SklearnBox(BlackBox):
         self.class_names = tuple(map(str, names))
 
     def _answer(self, inputs: Any) -> Any:
+        inputs = inputs.cpu().numpy() if isinstance(inputs, Tensor) else inputs
         if isinstance(inputs, np.ndarray) and inputs.ndim > 2 and getattr(self.model, "n_features_in_", 0) == inputs[:1].size:
             inputs = inputs.reshape(len(inputs), -1)  # images for a model of flat rows
         answer = self.model.predict_proba(inputs)

@@ -84,18 +84,23 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 @contextmanager
 def embeddings_kept(module: nn.Module, embedding: nn.Module | None, ids: Tensor, share: Tensor) -> Iterator[None]:
     """Inside, what the embedding says of each id is multiplied by that id's share."""
-    used = False
+    kept: set[nn.Module] = set()
 
     def keep(layer: nn.Module, given: tuple[Any, ...], made: Tensor) -> Tensor | None:
-        nonlocal used
-        if embedding is None and not (given and isinstance(given[0], Tensor) and torch.equal(given[0], ids)):
+        same = bool(given) and isinstance(given[0], Tensor) and torch.equal(given[0], ids)
+        if not same and layer in kept:
+            raise BadBlackBox(
+                f"fill='zero': the layer that embeds the ids is also handed others (as a decoder's are), which cannot be scaled. "
+                f"Choose another fill for {type(module).__name__}."
+            )
+        if not same and embedding is None:
             return None
         if made.shape[:2] != ids.shape:
             raise BadBlackBox(
                 f"The embedding returned shape {tuple(made.shape)} for ids of shape {tuple(ids.shape)}, wanted one vector for "
                 "each id. Pass the layer that embeds the ids, embedding=module..., or choose a fill other than 'zero'."
             )
-        used = True
+        kept.add(layer)
         return made * share.to(made.device, made.dtype)[..., None]
 
     layers = [embedding] if embedding is not None else [part for part in module.modules() if isinstance(part, nn.Embedding)]
@@ -105,7 +110,7 @@ def embeddings_kept(module: nn.Module, embedding: nn.Module | None, ids: Tensor,
     finally:
         for hook in hooks:
             hook.remove()
-    if not used:
+    if not kept:
         raise BadBlackBox(
             f"fill='zero' zeroes embeddings, but no nn.Embedding of {type(module).__name__} was handed the ids. Pass the layer "
             "that embeds them, embedding=module..., or choose another fill."

@@ -18,6 +18,7 @@ from aimwise.errors import BadBlackBox, BadSetting
 from aimwise.gates import GatedTexts
 
 IDS, SEEN, PLACES = "input_ids", "attention_mask", "offset_mapping"
+MOST_WORDS = 8  # that one token is looked at for
 UNLIMITED = 1_000_000  # transformers writes a huge number where a tokenizer knows no limit
 
 
@@ -44,6 +45,8 @@ class Tokenizer(ABC):
 
     named: bool
     """Whether the module takes what was encoded by name."""
+    placed: bool = False
+    """Whether it is sure to tell where each token stands."""
     pad: int | None = None
     mask: int | None = None
 
@@ -57,26 +60,30 @@ class PretrainedTokenizer(Tokenizer):
 
     named = True
 
-    def __init__(self, tokenizer: Any, limit: int) -> None:
-        self.tokenizer, self.limit = tokenizer, limit
-        self.pad, self.mask = tokenizer.pad_token_id, tokenizer.mask_token_id
+    def __init__(self, tokenizer: Any, limit: int | None, pad: int | None, mask: int | None) -> None:
+        self.tokenizer, self.limit, self.placed = tokenizer, limit, bool(tokenizer.is_fast)
+        self.pad = tokenizer.pad_token_id if pad is None else pad
+        self.mask = tokenizer.mask_token_id if mask is None else mask
         if self.pad is None:
             raise BadBlackBox(
-                "The tokenizer has no padding token, so texts of different length cannot be asked about together. Set "
-                "tokenizer.pad_token = tokenizer.eos_token and model.config.pad_token_id = tokenizer.pad_token_id."
+                "The tokenizer has no padding token, so texts of different length cannot be asked about together. Pass "
+                "pad=, or set tokenizer.pad_token = tokenizer.eos_token and model.config.pad_token_id = tokenizer.pad_token_id."
             )
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        placed = bool(self.tokenizer.is_fast)
         found = self.tokenizer(
-            list(texts), truncation=True, max_length=self.limit, return_attention_mask=True, return_offsets_mapping=placed
+            list(texts),
+            truncation=self.limit is not None,
+            max_length=self.limit,
+            return_attention_mask=True,
+            return_offsets_mapping=self.placed,
         )
         lengths = np.array([len(ids) for ids in found[IDS]], dtype=np.int64)
         left = self.tokenizer.padding_side == "left"
         kinds = self.tokenizer.pad_token_type_id
         padding = {IDS: self.pad, SEEN: 0, "token_type_ids": kinds}
         inputs = {name: padded(rows, lengths, padding.get(name, 0), left) for name, rows in found.items() if name != PLACES}
-        places = padded(found[PLACES], lengths, 0, left) if placed else None
+        places = padded(found[PLACES], lengths, 0, left) if self.placed else None
         return Encoded(inputs, lengths, places, left)
 
 
@@ -111,6 +118,7 @@ class TextBox(BlackBox):
     ...} with the character places of every token (start = end for padding), words can be masked in place.
     pad, mask: the ids that stand in for a word with the fills "pad" and "mask"; a tokenizer of transformers knows its own.
     embedding: the layer whose rows the fill "zero" scales; by default any `nn.Embedding` that is handed the ids.
+    length: texts are cut after so many tokens, with a tokenizer of transformers; by default where the model ends.
     tokens_per_call: how many tokens, padding included, the module is given at once.
     """
 
@@ -126,23 +134,24 @@ class TextBox(BlackBox):
         pad: int | None = None,
         mask: int | None = None,
         embedding: nn.Module | None = None,
+        length: int | None = None,
         tokens_per_call: int = 16_384,
     ) -> None:
         if tokens_per_call < 1:
             raise BadSetting(f"tokens_per_call={tokens_per_call}, wanted at least 1.")
         if comes_from(module, "transformers"):
-            output, class_names = "logits", class_names or labels_of(module)
+            output, class_names = "logits" if output == "auto" else output, class_names or labels_of(module)
         self.module, self.embedding, self.tokens_per_call = module, embedding, tokens_per_call
         self.output = known_output(output)
         self.class_names = tuple(map(str, class_names)) if class_names is not None else None
         self.tokenizer: Tokenizer = (
-            PretrainedTokenizer(tokenizer, longest_input(module, tokenizer))
+            PretrainedTokenizer(tokenizer, longest_input(module, tokenizer, length), pad, mask)
             if comes_from(tokenizer, "transformers")
             else FunctionTokenizer(tokenizer, pad, mask)
         )
         known = {"mask": self.tokenizer.mask, "pad": self.tokenizer.pad}
         self.inside = frozenset({"zero", *(name for name, token in known.items() if token is not None)})
-        self.word_fill = "mask" if "mask" in self.inside else "delete"
+        self.word_fill = "mask" if "mask" in self.inside and self.tokenizer.placed else "delete"
 
     def _answer(self, inputs: Any) -> Any:
         texts = inputs.texts if isinstance(inputs, GatedTexts) else inputs
@@ -154,19 +163,22 @@ class TextBox(BlackBox):
         which = np.array([distinct[text] for text in texts])
         words = self._words(inputs, encoded, which) if isinstance(inputs, GatedTexts) else None
         order = np.argsort(encoded.lengths[which], kind="stable")
-        answers = [self._part(encoded, which, words, rows, inputs) for rows in self._parts(order, encoded.lengths[which])]
+        parts = self._parts(order, encoded.lengths[which], encoded.left)
+        answers = [self._part(encoded, which, words, rows, inputs) for rows in parts]
         answer = torch.cat(answers)
         back = torch.empty_like(answer)
         back[torch.from_numpy(order)] = answer
         self.output = settled(self.output, back)
         return normalised(back, self.output)
 
-    def _parts(self, order: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
+    def _parts(self, order: np.ndarray, lengths: np.ndarray, left: bool) -> Iterator[np.ndarray]:
         """Row numbers, shortest texts first, in parts of as many tokens as the module is given at once."""
         start = 0
         while start < len(order):
             longest = np.maximum(lengths[order[start:]], 1)
             fits = int((longest * np.arange(1, len(longest) + 1) <= self.tokens_per_call).sum())
+            if left:  # padding before a text would move it to other positions
+                fits = min(fits, int((longest == longest[0]).sum()))
             yield order[start : start + max(fits, 1)]
             start += max(fits, 1)
 
@@ -210,19 +222,24 @@ class TextBox(BlackBox):
 
 
 def owners(places: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """The feature in whose span each token's last character lies, (n, L); -1 if in none."""
+    """The feature that has most of each token's characters, (n, L); -1 if none has any."""
     far = max(int(places.max(initial=0)), int(spans.max(initial=0))) + 2
-    row = np.arange(len(places))[:, None] * far
-    width = spans.shape[1]
+    rows, width = np.arange(len(places))[:, None], spans.shape[1]
     filled = spans[..., 1] > spans[..., 0]
-    starts = np.where(filled, spans[..., 0], far - 1) + row  # (n, d); missing features stand at the end of their row
-    last = places[..., 1] - 1
-    at = np.searchsorted(starts.ravel(), (last + row).ravel(), side="right").reshape(last.shape) - 1  # (n, L)
-    column = at - np.arange(len(places))[:, None] * width
-    inside = (column >= 0) & (places[..., 1] > places[..., 0])
-    column = np.where(inside, column, 0)
-    ends = np.take_along_axis(np.where(filled, spans[..., 1], 0), column, 1)
-    return np.where(inside & (last < ends), column, -1)
+    starts, ends = (
+        np.where(filled, spans[..., 0], far - 1),
+        np.where(filled, spans[..., 1], far - 1),
+    )  # (n, d), at the far end if none
+    first = np.searchsorted((ends + rows * far).ravel(), (places[..., 0] + rows * far).ravel(), side="right")
+    first = first.reshape(places.shape[:2]) - rows * width  # (n, L) the first feature that ends behind the token's start
+    best, most = np.full(first.shape, -1), np.zeros(first.shape, dtype=np.int64)
+    for step in range(MOST_WORDS):
+        column = np.clip(first + step, 0, width - 1)
+        start, end = np.take_along_axis(starts, column, 1), np.take_along_axis(ends, column, 1)
+        shared = np.minimum(end, places[..., 1]) - np.maximum(start, places[..., 0])
+        shared = np.where((first + step < width) & (places[..., 1] > places[..., 0]), shared, 0)
+        best, most = np.where(shared > most, column, best), np.maximum(shared, most)
+    return best
 
 
 def padded(rows: Sequence[Sequence[Any]], lengths: np.ndarray, value: int, left: bool) -> np.ndarray:
@@ -237,13 +254,15 @@ def padded(rows: Sequence[Sequence[Any]], lengths: np.ndarray, value: int, left:
     return out
 
 
-def longest_input(module: nn.Module, tokenizer: Any) -> int:
-    """How many tokens a module of transformers can read; what is beyond is cut off, as its tokenizer would."""
-    limits = [int(tokenizer.model_max_length)]
+def longest_input(module: nn.Module, tokenizer: Any, length: int | None) -> int | None:
+    """How many tokens of a text are read: as many as wanted, as the tokenizer knows, and as the model has positions for."""
+    limits = [UNLIMITED if length is None else length, int(tokenizer.model_max_length)]
     for name, part in module.named_modules():
         if isinstance(part, nn.Embedding) and ("position" in name or name.endswith("wpe")):
             limits.append(part.num_embeddings - (0 if part.padding_idx is None else part.padding_idx + 1))
-    return min((limit for limit in limits if 0 < limit < UNLIMITED), default=512)
+        config = getattr(part, "config", None)
+        limits.append(getattr(config, "max_position_embeddings", None) or UNLIMITED)
+    return min((limit for limit in limits if 0 < limit < UNLIMITED), default=None)
 
 
 def comes_from(thing: Any, package: str) -> bool:
@@ -252,18 +271,28 @@ def comes_from(thing: Any, package: str) -> bool:
 
 
 def of_pipeline(pipeline: Any, class_names: Sequence[str] | None) -> TextBox:
-    """A text-classification pipeline of transformers as a black box."""
-    if pipeline.task not in ("text-classification", "sentiment-analysis"):
-        raise BadBlackBox(f"The pipeline's task is {pipeline.task!r}, wanted 'text-classification'.")
-    return TextBox(pipeline.model, pipeline.tokenizer, class_names=class_names)
+    """A text-classification pipeline of transformers as a black box, with the settings it was made with."""
+    task = getattr(pipeline, "task", None)
+    if task not in ("text-classification", "sentiment-analysis"):
+        got = f"a pipeline for {task!r}" if task else f"{type(pipeline).__name__}"
+        raise BadBlackBox(f"Got {got}, wanted a pipeline for 'text-classification', or aimwise.TextBox(model, tokenizer).")
+    before, after = getattr(pipeline, "_preprocess_params", {}), getattr(pipeline, "_postprocess_params", {})
+    applied = str(getattr(after.get("function_to_apply"), "value", after.get("function_to_apply") or "softmax")).lower()
+    if applied != "softmax":
+        raise BadBlackBox(
+            f"The pipeline applies {applied!r} to the scores, wanted softmax: probabilities of classes that exclude each other. "
+            "Make it with function_to_apply='softmax', or pass a function texts -> (n, C)."
+        )
+    length = before.get("max_length") if before.get("truncation") else None
+    return TextBox(pipeline.model, pipeline.tokenizer, class_names=class_names, length=length)
 
 
 def labels_of(model: Any) -> list[str]:
-    """The names of the classes of a sequence classifier of transformers."""
+    """The names of the classes of a classifier of transformers."""
     config = model.config
     if config.problem_type == "multi_label_classification" or config.num_labels < 2:
         raise BadBlackBox(
             f"The model has {config.num_labels} outputs of the kind {config.problem_type or 'regression'!r}, wanted one "
             "probability for each of several classes that exclude each other. Explain one label: pass a function texts -> (n, 2)."
         )
-    return [str(config.id2label[i]) for i in range(config.num_labels)]
+    return [str(config.id2label.get(i, f"class {i}")) for i in range(config.num_labels)]

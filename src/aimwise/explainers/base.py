@@ -120,7 +120,7 @@ class Explainer(ABC):
         by_size = data.present.sum(1).argsort(stable=True)  # inputs of like size go together
         with bar(len(data), "explain") as shown, torch.no_grad():
             at_once = max(64, min(EXPLAIN_ROWS, EXPLAIN_CELLS // max(data.present.shape[1], features.cells)))
-            for rows in torch.split(by_size, at_once):
+            for rows in torch.split(by_size, at_once) if len(data) else ():
                 batch = features.trim(data.pick(rows)).to(self.base_.device)
                 p = box.whole(batch) if known is None else known[rows].to(self.base_.device)
                 self._same_classes(box.blackbox)
@@ -144,8 +144,8 @@ class Explainer(ABC):
         )
         return replace(
             explanation,
-            check=self._checked(data, explanation, check) if check else None,
-            trial=self._tried(data, explanation, top) if top else None,
+            check=self._checked(data, explanation, check) if check and len(data) else None,
+            trial=self._tried(data, explanation, top) if top and len(data) else None,
         )
 
     def explain_batches(self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0, top: int = 0) -> Iterator[Explanation]:
@@ -223,7 +223,8 @@ class Explainer(ABC):
         digest = hashlib.sha256()
         facts = [self.method, self.get_params(), box.features.config(), self.classes_, seed]
         digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
-        digest.update(data.x.cpu().numpy().tobytes())
+        for tensor in (data.x, *box.features.tensors().values()):
+            digest.update(tensor.cpu().numpy().tobytes())
         return digest.hexdigest()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,10 @@ FEATURES: dict[str, type[Features]] = {
 
 def as_features(features: Features | None, inputs: Any, *, word_fill: str = "delete") -> Features:
     """The features given, learned from the inputs if they are not yet; without any, the kind that suits the inputs."""
+    if features is not None and not isinstance(features, Features):
+        raise BadFeatures(
+            f"features={features!r}, wanted what the features are: aimwise.Columns(), Words(), Patches(7) and so on."
+        )
     if features is None:
         features = Words(fill=word_fill) if are_texts(inputs) else Columns()
         if isinstance(features, Columns) and (is_pil(inputs) or len(shape := table_shape(inputs)) != 2):
@@ -43,7 +48,7 @@ def as_features(features: Features | None, inputs: Any, *, word_fill: str = "del
 def are_texts(inputs: Any) -> bool:
     """Whether the inputs are a sequence of strings."""
     shape = getattr(inputs, "shape", (len(inputs),))  # of arrays, frames and series
-    return len(shape) == 1 and shape[0] > 0 and isinstance(next(iter(inputs)), str)
+    return len(shape) == 1 and shape[0] > 0 and any(isinstance(one, str) for one in islice(iter(inputs), 100))
 
 
 def table_shape(inputs: Any) -> tuple[int, ...] | str:

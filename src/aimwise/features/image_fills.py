@@ -65,13 +65,16 @@ def mean(facts: ImageFill, images: Tensor, rng: torch.Generator) -> Tensor:
 def blur(facts: ImageFill, images: Tensor, rng: torch.Generator) -> Tensor:
     """The image itself, blurred so far that only its large forms are left."""
     sigma = BLUR * max(images.shape[2:])
-    reach = min(math.ceil(2.5 * sigma), min(images.shape[2:]) - 1)
-    steps = torch.arange(-reach, reach + 1, device=images.device, dtype=images.dtype)
-    kernel = torch.exp(-0.5 * (steps / max(sigma, 1e-6)) ** 2)
-    kernel = (kernel / kernel.sum()).repeat(images.shape[1], 1, 1, 1)  # (c, 1, 1, k)
-    wide = pad(images, (reach,) * 4, mode="reflect" if reach else "constant")
-    rows = conv2d(wide, kernel, groups=images.shape[1])
-    return conv2d(rows, kernel.transpose(2, 3), groups=images.shape[1])
+    for axis in (2, 3):
+        reach = min(math.ceil(2.5 * sigma), images.shape[axis] - 1)
+        steps = torch.arange(-reach, reach + 1, device=images.device, dtype=images.dtype)
+        kernel = torch.exp(-0.5 * (steps / max(sigma, 1e-6)) ** 2)
+        kernel = (kernel / kernel.sum()).repeat(images.shape[1], 1, 1, 1)  # (c, 1, 1, k)
+        if reach:
+            sides = (reach, reach, 0, 0) if axis == 3 else (0, 0, reach, reach)
+            wide = pad(images, sides, mode="reflect")
+            images = conv2d(wide, kernel if axis == 3 else kernel.transpose(2, 3), groups=images.shape[1])
+    return images
 
 
 def noise(facts: ImageFill, images: Tensor, rng: torch.Generator) -> Tensor:

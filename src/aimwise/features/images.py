@@ -19,7 +19,7 @@ from aimwise.batch import Batch
 from aimwise.errors import BadFeatures, BadSetting, extra, unknown
 from aimwise.features.base import Features
 from aimwise.features.image_fills import IMAGE_FILLS, ImageFill, learn_fill
-from aimwise.features.pictures import AXES, Stack, as_stack
+from aimwise.features.pictures import AXES, Stack, as_stack, is_pil
 from aimwise.progress import bar
 
 DARK = 64  # images of whole numbers that get no brighter are shown stretched
@@ -62,6 +62,7 @@ class Images(Features):
     shape: Sequence[int] | None = None
     facts_: ImageFill = field(init=False, repr=False)
     size_: tuple[int, int, int] = field(init=False, repr=False)
+    whole_: bool = field(init=False, repr=False)
 
     @property
     @abstractmethod
@@ -74,6 +75,7 @@ class Images(Features):
         stack = self._stack(inputs)
         new = copy.copy(self)
         new.axes = stack.axes
+        new.whole_ = not stack.data.is_floating_point()
         new.size_ = (stack.data.shape[1], stack.data.shape[2], stack.data.shape[3])
         new.facts_ = learn_fill(stack.data.cpu(), self._background(stack))
         return new
@@ -85,12 +87,20 @@ class Images(Features):
                 f"Got images of {tuple(stack.data.shape[1:])} (channels, height, width), wanted {self.size_} as in fit. "
                 "Resize them."
             )
+        if self.fitted and self.whole_ == stack.data.is_floating_point():
+            kinds = ("whole numbers", "floats")
+            raise BadFeatures(
+                f"Got images of {kinds[self.whole_]}, wanted {kinds[not self.whole_]} as in fit. Convert and scale them."
+            )
         return stack
 
     def _background(self, like: Stack) -> Tensor | None:
         if self.background is None:
             return None
         given = self.background
+        if is_pil([given]):
+            given = np.asarray(given)
+        given = given if isinstance(given, Tensor) or is_pil(given) else np.asarray(given)
         one = np.ndim(given) == (1 if self.shape is not None else len(like.axes))
         return as_stack(given[None] if one else given, axes=like.axes, shape=self.shape).data
 
@@ -125,8 +135,9 @@ class Images(Features):
 
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
         stack = stack_of(batch)
-        images = stack.data.float()
-        gate = self.spread(batch, z).to(images.device)[:, None]  # (B, 1, h, w)
+        exact = stack.data.dtype in (torch.uint8, torch.float32, torch.float16, torch.bfloat16)
+        images = stack.data.float() if exact else stack.data.double()
+        gate = self.spread(batch, z).to(images)[:, None]  # (B, 1, h, w)
         instead = IMAGE_FILLS[self.fill](self.facts_.to(images.device), images, rng)
         return stack.like(torch.where(gate == 1, images, images * gate + instead * (1 - gate)))
 
@@ -143,7 +154,7 @@ class Images(Features):
     def config(self) -> dict[str, Any]:
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "background"}
         settings["shape"] = None if self.shape is None else [int(n) for n in self.shape]
-        return {"settings": settings, "size": list(self.size_)}
+        return {"settings": settings, "size": list(self.size_), "whole": self.whole_}
 
     def tensors(self) -> dict[str, Tensor]:
         return self.facts_.parts()
@@ -152,7 +163,7 @@ class Images(Features):
     def restore(cls: type[I], config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> I:
         new = cls(**config["settings"])
         channels, height, width = map(int, config["size"])
-        new.size_ = (channels, height, width)
+        new.size_, new.whole_ = (channels, height, width), bool(config["whole"])
         new.facts_ = ImageFill(**{name: tensors[name] for name in ("mean", "deviation", "low", "high", "background")})
         new._check_settings()
         return new
@@ -192,8 +203,8 @@ class Patches(Images):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.side < 1:
-            raise BadSetting(f"side={self.side}, wanted how many pixels a patch is wide: at least 1.")
+        if not isinstance(self.side, int) or self.side < 1:
+            raise BadSetting(f"side={self.side!r}, wanted how many pixels a patch is wide: a whole number of at least 1.")
 
 
 @dataclass(eq=False)
@@ -265,7 +276,11 @@ class Segments(Images):
         out = torch.zeros(len(pictures), *self.size_[1:], dtype=torch.long)
         with bar(len(pictures), "segment") as shown:
             for i, picture in enumerate(pictures):
-                out[i] = numbered(cut(picture), self.size_[1:])
+                try:
+                    labels = cut(picture)
+                except Exception as e:
+                    raise BadFeatures(f"Cutting image {i} into segments raised {type(e).__name__}: {e}.") from e
+                out[i] = numbered(labels, self.size_[1:])
                 shown.update(1)
         return out
 
@@ -315,8 +330,8 @@ class Segments(Images):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.n < 1:
-            raise BadSetting(f"n={self.n}, wanted about how many segments: at least 1.")
+        if not isinstance(self.n, int) or self.n < 1:
+            raise BadSetting(f"n={self.n!r}, wanted about how many segments: a whole number of at least 1. A label map is by=...")
 
 
 def stack_of(batch: Batch) -> Stack:

@@ -23,8 +23,8 @@ class Stack:
 
     data: Shaped[Tensor, "n c h w"]
     axes: str
+    dtype: Any  # of the images as they came
     form: str  # "array", "tensor", "flat" (rows of an array), "flat_tensor" or "pil"
-    mode: str = ""  # of PIL images
 
     def __len__(self) -> int:
         return len(self.data)
@@ -46,11 +46,11 @@ class Stack:
         if self.form.startswith("flat"):
             images = images.flatten(1)
         if self.form in ("tensor", "flat_tensor"):
-            return images
-        values = images.cpu().numpy()
+            return images.to(self.dtype)
+        values = images.cpu().numpy().astype(self.dtype)
         if self.form == "pil":
             made = extra("PIL.Image", "image")
-            return [made.fromarray(picture).convert(self.mode) for picture in values]
+            return [made.fromarray(picture) for picture in values]
         return values
 
 
@@ -61,7 +61,6 @@ def as_stack(inputs: Any, *, axes: str | None = None, shape: Sequence[int] | Non
     """
     if axes is not None and axes not in AXES:
         raise BadSetting(f"axes={axes!r}, wanted one of {', '.join(AXES)}: what the axes of one image are.")
-    mode = ""
     if is_pil(inputs):
         modes, sizes = {image.mode for image in inputs}, {image.size for image in inputs}
         if len(modes) > 1 or len(sizes) > 1:
@@ -69,18 +68,20 @@ def as_stack(inputs: Any, *, axes: str | None = None, shape: Sequence[int] | Non
                 f"The images have the modes {sorted(modes)} and sizes {sorted(sizes)}, wanted one of each. "
                 "Resize and convert them."
             )
-        if modes & {"P", "1", "I", "F", "CMYK"}:
+        if modes - {"L", "RGB", "RGBA"}:
             raise BadFeatures(f"Got PIL images of mode {modes.pop()!r}, wanted L, RGB or RGBA. Use image.convert('RGB').")
-        mode = modes.pop()
         values, form = np.stack([np.asarray(image) for image in inputs]), "pil"
         axes = "HW" if values.ndim == 3 else "HWC"
         table = torch.from_numpy(values)
     elif isinstance(inputs, Tensor):
-        table, form = inputs, "tensor"
+        table, form = inputs.detach(), "tensor"
     else:
-        table, form = torch.from_numpy(array_of(inputs)), "array"
+        values, form = array_of(inputs), "array"
+        table = torch.from_numpy(held(values))
     if table.dtype == torch.bool or table.is_complex():
         raise BadFeatures(f"Got images of {table.dtype}, wanted whole numbers or floats. Use images.astype('float32').")
+    if shape is not None and (not isinstance(shape, Sequence) or not all(isinstance(n, int) for n in shape)):
+        raise BadSetting(f"shape={shape!r}, wanted the sides of one image: shape=(28, 28).")
     if table.ndim == 2 and shape is not None:
         if int(np.prod(shape)) != table.shape[1]:
             raise BadFeatures(
@@ -90,15 +91,13 @@ def as_stack(inputs: Any, *, axes: str | None = None, shape: Sequence[int] | Non
     axes = axes or axes_of(tuple(table.shape))
     if table.ndim != len(axes) + 1:
         raise BadFeatures(f"Got images of shape {tuple(table.shape)}, wanted (n, {', '.join(axes.lower())}) for axes={axes!r}.")
-    if not table.is_floating_point() and table.dtype not in (torch.uint8, torch.int16, torch.int32):
-        table = table.to(torch.int32)
     if axes == "HW":
         table = table[:, None]
     elif axes == "HWC":
         table = table.movedim(-1, 1)
     if table.is_floating_point() and not bool(torch.isfinite(table).all()):
         raise BadFeatures("The images have values that are not finite. Replace NaN and infinity before explaining.")
-    return Stack(table, axes, form, mode)
+    return Stack(table, axes, inputs.dtype if isinstance(inputs, Tensor) else values.dtype, form)
 
 
 def axes_of(shape: tuple[int, ...]) -> str:
@@ -124,7 +123,10 @@ def is_pil(inputs: Any) -> bool:
     """Whether the inputs are a sequence of PIL images, found out without importing PIL."""
     if not isinstance(inputs, list | tuple) or not inputs:
         return False
-    return any(kind.__module__.startswith("PIL.") for kind in type(inputs[0]).__mro__)
+    found = {any(kind.__module__.startswith("PIL.") for kind in type(one).__mro__) for one in inputs}
+    if len(found) > 1:
+        raise BadFeatures("Some of the images are PIL images and some are not. Pass all in one form.")
+    return found.pop()
 
 
 def array_of(inputs: Any) -> np.ndarray:
@@ -135,6 +137,14 @@ def array_of(inputs: Any) -> np.ndarray:
         raise BadFeatures(f"The images differ in shape ({e}). Resize them to one shape.") from e
     if values.dtype == object or values.dtype.kind not in "uif":
         raise BadFeatures(f"Got images of type {values.dtype}, wanted numbers: an array (n, height, width) or with channels.")
+    return values
+
+
+def held(values: np.ndarray) -> np.ndarray:
+    """The same numbers as torch can hold them."""
     if values.dtype.kind == "u" and values.dtype != np.uint8:
-        values = values.astype(np.int32)
-    return np.ascontiguousarray(values) if any(step < 0 for step in values.strides) else values
+        values = values.astype(np.int64)
+    elif values.dtype.itemsize > 8 or not values.dtype.isnative:
+        values = values.astype(np.float64 if values.dtype.kind == "f" else values.dtype.newbyteorder("="))
+    simple = values.flags.writeable and all(step >= 0 for step in values.strides)
+    return values if simple else values.copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,13 +37,18 @@ class Tokens(Features):
     token: int | None = None
     ids: int | None = None
     words: Sequence[str] | None = None
+    count_: int = field(init=False, repr=False)
 
     def fit(self, inputs: Any) -> Tokens:
         """A copy that knows how many ids there are."""
         self._check_settings()
         table = as_ids(inputs)
         new = copy.copy(self)
-        new.ids = max(self.ids or 0, len(self.words or ()), int(table.max()) + 1 if table.numel() else 1, self.pad + 1)
+        seen = int(table.max()) + 1 if table.numel() else 1
+        new.words = None if self.words is None else list(self.words)
+        new.count_ = max(self.ids or 0, len(new.words or ()), seen, self.pad + 1)
+        if new.words is not None and len(new.words) < seen:
+            raise BadFeatures(f"Got the id {seen - 1}, but words names only {len(new.words)} ids. Pass a word for every id.")
         return new
 
     def _check_settings(self) -> None:
@@ -54,7 +59,7 @@ class Tokens(Features):
 
     @property
     def fitted(self) -> bool:
-        return self.ids is not None
+        return "count_" in self.__dict__
 
     @property
     def names(self) -> None:
@@ -74,12 +79,12 @@ class Tokens(Features):
 
     @property
     def layout(self) -> TextLayout:
-        return TextLayout((self.ids or 1) + 1)
+        return TextLayout(self.count_ + 1)
 
     def encode(self, inputs: Any) -> Batch:
         table = as_ids(inputs)
-        if table.numel() and int(table.max()) >= (self.ids or 1):
-            raise BadFeatures(f"Got the id {int(table.max())}, wanted ids below {self.ids}. Pass ids=... when making Tokens.")
+        if table.numel() and int(table.max()) >= self.count_:
+            raise BadFeatures(f"Got the id {int(table.max())}, wanted ids below {self.count_}. Pass ids=... when making Tokens.")
         present = table != self.pad
         x = torch.where(present, table + 1, 0).int()  # networks take 0 for padding
         return Batch(x, present, table)
@@ -108,13 +113,12 @@ class Tokens(Features):
         return z
 
     def values(self, batch: Batch) -> np.ndarray:
-        words = np.array(self.words if self.words is not None else list(map(str, range(self.ids or 1))), dtype=object)
+        words = np.array(self.words if self.words is not None else list(map(str, range(self.count_))), dtype=object)
         shown = words[ids_of(batch).cpu().numpy()]
         return np.where(batch.present.cpu().numpy(), shown, "").astype(object)
 
     def config(self) -> dict[str, Any]:
-        settings = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {"settings": settings | {"words": None if self.words is None else list(self.words)}}
+        return {"settings": {f.name: getattr(self, f.name) for f in fields(self) if f.init}, "count": self.count_}
 
     def tensors(self) -> dict[str, Tensor]:
         return {}
@@ -123,6 +127,7 @@ class Tokens(Features):
     def restore(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Tokens:
         new = cls(**config["settings"])
         new._check_settings()
+        new.count_ = int(config["count"])
         return new
 
 
@@ -134,7 +139,12 @@ def ids_of(batch: Batch) -> Tensor:
 
 def as_ids(inputs: Any) -> Tensor:
     """A matrix of ids."""
-    table = inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.asarray(inputs))
+    try:
+        table = (
+            inputs if isinstance(inputs, Tensor) else torch.from_numpy(np.asarray(inputs).astype(np.int64, casting="same_kind"))
+        )
+    except (ValueError, TypeError) as e:
+        raise BadFeatures(f"Tokens expects whole numbers of shape (n, length) ({e}). Pad the rows to one length.") from e
     if table.ndim != 2 or table.is_floating_point() or table.dtype == torch.bool or table.is_complex():
         raise BadFeatures(f"Tokens expects whole numbers of shape (n, length), got {table.dtype} {tuple(table.shape)}.")
     if table.numel() and int(table.min()) < 0:

@@ -227,6 +227,8 @@ def as_texts(inputs: Any) -> list[str]:
     """A list of strings from any sequence of them."""
     if isinstance(inputs, str):
         raise BadFeatures("Got one text, wanted a sequence of texts. Pass [text].")
+    if isinstance(inputs, Mapping) or len(getattr(inputs, "shape", (1,))) != 1:
+        raise BadFeatures(f"Got {type(inputs).__name__}, wanted a sequence of texts. Pass one column: inputs['text'].tolist().")
     texts = list(inputs)
     for i, text in enumerate(texts):
         if not isinstance(text, str):

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-
 Noise = Callable[[tuple[int, int, int], torch.Generator], Tensor]
 
 

@@ -44,7 +44,7 @@ class TextExplainer(nn.Module):
 
 
 class Around(nn.Module):
-    """A gated convolution over the words, added to what each was; as one product, which processors do faster than a convolution."""
+    """A gated convolution over the words, added to what each was; as one product, which is faster on processors."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

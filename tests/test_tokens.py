@@ -93,7 +93,7 @@ def test_settings_are_checked_even_if_the_number_of_ids_is_given():
     with pytest.raises(UnknownName, match="fill 'delete'"):
         aimwise.AIM().fit(Mean(), IDS.repeat(10, 1), features=Tokens(fill="delete", ids=20))
     with pytest.raises(BadFeatures, match="words names only 2 ids"):
-        Tokens(words=np.array(["a", "b"])).fit(IDS)
+        Tokens(words=["a", "b"]).fit(IDS)
     with pytest.raises(BadFeatures, match="Pad the rows"):
         Tokens().fit([[1, 2], [3]])
     assert Tokens().fit(IDS.numpy().astype(np.uint16)).encode(IDS).x.shape == (2, 5)

@@ -33,7 +33,7 @@ def test_the_demo_beats_a_random_order_and_says_so(results, tmp_path):
         assert set(rows) == {"aim", "random"} | ({"importances"} if r.model == "random forest" else set())
         faithful = {name: [float(v) for v in row[2:5]] for name, row in rows.items()}
         assert all(a > b + 5 for a, b in zip(faithful["aim"], faithful["random"], strict=True)), r.data.name
-        assert float(rows["aim"][5]) > 0.85
+        assert float(rows["aim"][5]) > (0.85 if r.model == "random forest" else 0.8)  # of two or three classes, of ten
     page = demo.report(results, tmp_path / "demo.html").read_text(encoding="utf-8")
     assert all(name in page for name in ("breast_cancer", "wine", "planted", "digits", "worst concave points"))
     assert not re.search(r'(src|href)="https?:', page)

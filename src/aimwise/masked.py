@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -138,8 +137,3 @@ def described(inputs: Any) -> str:
     """What was handed to the black box, in a few words."""
     kind, shape, dtype = type(inputs).__name__, getattr(inputs, "shape", (len(inputs),)), getattr(inputs, "dtype", None)
     return f"a {kind} of shape {tuple(shape)}" + (f" and dtype {dtype}" if dtype is not None else "")
-
-
-def chunks(n: int, size: int) -> Iterator[int]:
-    """Where each chunk of n rows starts; one empty chunk for no rows."""
-    return iter(range(0, max(n, 1), size))

@@ -24,7 +24,7 @@ from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFit
 from aimwise.explanation import Check, Explanation, Trial
 from aimwise.features import as_features
 from aimwise.features.base import Features
-from aimwise.masked import Masked, Meter, chunks
+from aimwise.masked import Masked, Meter
 from aimwise.nn.sampling import shared_masks
 from aimwise.progress import bar
 
@@ -144,8 +144,8 @@ class Explainer(ABC):
         )
         return replace(
             explanation,
-            check=self._checked(data, explanation, check) if check and len(data) else None,
-            trial=self._tried(data, explanation, top) if top and len(data) else None,
+            check=self._checked(data, explanation, check) if check else None,
+            trial=self._tried(data, explanation, top) if top else None,
         )
 
     def explain_batches(self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0, top: int = 0) -> Iterator[Explanation]:
@@ -162,9 +162,9 @@ class Explainer(ABC):
         box, base = self._fitted().averaged(CHECK_DRAWS), explanation.base.softmax(-1)
         rng = torch.Generator().manual_seed(self.seed_ + 1)
         size = max(1, CHECK_CELLS // (masks * data.present.shape[1]))
-        agreement, without = [], []
+        agreement, without = [torch.zeros(0)], [torch.zeros(0)]
         with bar(len(data), "check") as shown:
-            for start in chunks(len(data), size):
+            for start in range(0, len(data), size):
                 batch, part = data.cut(start, start + size), explanation[start : start + size]
                 z = shared_masks(batch.present, masks, self.seed_ + 1)  # (B, M, d)
                 said = box.each(batch, z, rng)  # (B, M, C)
@@ -176,6 +176,8 @@ class Explainer(ABC):
     def _tried(self, data: Batch, explanation: Explanation, k: int) -> Trial:
         """Ask about the k strongest features of every row alone, and about the others."""
         box, z = self._fitted().averaged(CHECK_DRAWS), explanation.chosen(k)
+        if not len(data):
+            return Trial(k, explanation.probs, explanation.probs, explanation.images, explanation.images)
         said, images = [], []
         for mask in (z, 1 - z):
             rng = torch.Generator().manual_seed(self.seed_ + 2)

@@ -1,22 +1,18 @@
 """The paper's text sets: AIM beside random words on the paper's black boxes, which are trained once and kept in the cache.
 
-    python -m benchmarks.texts [--sets imdb ag_news hatexplain] [--methods paper default random] [--seeds 3] [--jobs 4]
-                               [--oracle 100] [--out results/texts.json]
+    python -m benchmarks.texts [--sets imdb ag_news hatexplain] [--methods paper default random oracle] [--seeds 3] [--jobs 4]
+                               [--out results/texts.json]
 
 Every cell (data set, method, seed) is written to the file when it is done; the same command goes on with those that are missing.
 Faithfulness is the share of test texts whose prediction the K words that speak most for it keep, alone: with padding where the
 others stood (in_place), or moved to the front (packed). Class-specific: the share of test texts that the K words which speak
-most for a class turn to that class. The oracle adds the word that helps most, one after the other, on a few texts.
+most for a class turn to that class. The oracle adds the word that helps most, one after the other, on 100 texts.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import multiprocessing
-import platform
 import time
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,12 +23,14 @@ from rich.table import Table
 import aimwise
 from aimwise.data import load, zoo
 from aimwise.errors import Collapsed
-from aimwise.files import sha256, write_text
+from aimwise.files import sha256
 from aimwise.metrics import ablate
 from aimwise.metrics.faithfulness import faithfulness
+from benchmarks.cells import Cell, Cells, mean
 
 KS = (1, 2, 3, 5, 10)
 FILLS = ("in_place", "packed")
+SEARCHED = 100  # texts that the oracle looks at
 ROWS = 1024  # texts that a black box is asked about at once
 EPOCHS = {"imdb": 8, "ag_news": 12, "hatexplain": 20}  # of AIM.paper(); the best one is kept
 BATCH = {"imdb": 50, "ag_news": 400, "hatexplain": 400}  # as in the released code
@@ -49,11 +47,10 @@ def reader(name: str) -> zoo.Kept:
     return zoo.kept(name, epochs=READER_EPOCHS[name])
 
 
-def prepare(name: str) -> dict[str, object]:
+def prepare(name: str) -> Cell:
     """Train a black box if it is not there yet, and say which it is."""
     made = reader(name)
     return {
-        "data": name,
         "network": made.network.network,
         "test_accuracy": made.network.test_accuracy,
         "epochs": made.network.epochs,
@@ -71,11 +68,13 @@ def asked(name: str) -> tuple[aimwise.TorchBox, torch.Tensor, torch.Tensor, list
     return box, found.encode(data.train.inputs).to(place), found.encode(data.test.inputs).to(place), list(found.vocabulary.words)
 
 
-def cell(name: str, method: str, seed: int) -> dict[str, object]:
+def cell(data: str, method: str, seed: int) -> Cell:
     """One method fitted on one black box with one seed, and its figures on the test part."""
-    box, train, test, words = asked(name)
-    explainer = METHODS[method](name)
-    done: dict[str, object] = {"data": name, "method": method, "seed": seed, "settings": repr(explainer), "texts": len(test)}
+    if method == "oracle":
+        return oracle(data)
+    box, train, test, words = asked(data)
+    explainer = METHODS[method](data)
+    done: Cell = {"settings": repr(explainer), "texts": len(test)}
     try:
         explainer.fit(box, train, features=aimwise.Tokens(words=words), seed=seed)
     except Collapsed as e:
@@ -106,10 +105,10 @@ def cell(name: str, method: str, seed: int) -> dict[str, object]:
     }
 
 
-def oracle(name: str, texts: int) -> dict[str, object]:
+def oracle(name: str) -> Cell:
     """How often a greedy search over words, ten at most, finds some that keep the prediction, in place."""
     box, _, test, _ = asked(name)
-    test = test[:texts]
+    test = test[:SEARCHED]
     wanted = box.probs(test).argmax(1)
     kept = torch.zeros_like(test, dtype=torch.bool)
     right = torch.zeros(len(test), dtype=torch.bool, device=test.device)
@@ -126,68 +125,44 @@ def oracle(name: str, texts: int) -> dict[str, object]:
         right = box.probs(torch.where(kept, test, 0)).argmax(1) == wanted
         if right.all():
             break
-    return {"data": name, "method": "oracle", "seed": 0, "texts": len(test), "in_place@10": 100 * float(right.float().mean())}
+    return {"texts": len(test), "in_place@10": 100 * float(right.float().mean())}
 
 
 def main() -> None:
     options = arguments()
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.machine()}, no GPU"
-    found = json.loads(options.out.read_text()) if options.out.exists() else {"readers": {}, "cells": []}
-    found |= {"command": "python -m benchmarks.texts", "device": device, "torch": torch.__version__, "ks": KS}
-    done = {(c["data"], c["method"], c["seed"]) for c in found["cells"]}
-    wanted = [(n, m, s) for s in range(options.seeds) for m in options.methods for n in options.sets if (n, m, s) not in done]
-
-    def keep() -> None:
-        write_text(options.out, json.dumps(found, indent=1) + "\n")
-
-    with ProcessPoolExecutor(options.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting: dict[Future[dict[str, object]], str] = {pool.submit(prepare, name): name for name in options.sets}
-        while waiting:
-            ready = next(as_completed(waiting))
-            name, result = waiting.pop(ready), ready.result()
-            if "method" in result:
-                found["cells"].append(result)
-                Console().print(line(result), highlight=False)
-            else:
-                found["readers"][name] = result
-                Console().print(f"{name}: {result['network']}, {100 * result['test_accuracy']:.2f} % right", highlight=False)
-                for cell_ in [w for w in wanted if w[0] == name]:
-                    waiting[pool.submit(cell, *cell_)] = name
-                if options.oracle and (name, "oracle", 0) not in done:
-                    waiting[pool.submit(oracle, name, options.oracle)] = name
-            keep()
-    Console().print(table(found))
+    cells = Cells(options.out)
+    for name in options.sets:
+        cells.facts.setdefault("readers", {})[name] = prepare(name)
+    seeds = {method: 1 if method == "oracle" else options.seeds for method in options.methods}
+    wanted = [
+        {"data": name, "method": method, "seed": seed}
+        for method in options.methods
+        for name in options.sets
+        for seed in range(seeds[method])
+    ]
+    cells.run(cell, wanted, jobs=options.jobs)
+    Console().print(table(cells, options))
 
 
-def line(result: dict[str, object]) -> str:
-    """A finished cell in a line."""
-    shown = {k: round(v, 2) for k, v in result.items() if (isinstance(v, float) and "@" in k) or k == "fit_seconds"}
-    return f"{result['data']} {result['method']} {result['seed']}: {result.get('collapsed') or shown}"
-
-
-def table(found: dict[str, object]) -> Table:
+def table(cells: Cells, options: argparse.Namespace) -> Table:
     """The mean over the seeds of every method on every data set."""
     names = ["in_place@1", "in_place@5", "in_place@10", "packed@10", "class packed@10"]
-    made = Table("data", "method", "seeds", *names, "fit s")
-    for name, method in dict.fromkeys((c["data"], c["method"]) for c in found["cells"]):
-        cells = [c for c in found["cells"] if (c["data"], c["method"]) == (name, method) and "collapsed" not in c]
-        made.add_row(name, method, str(len(cells)), *(mean(cells, k) for k in (*names, "fit_seconds")))
+    made = Table("data", "method", "seeds", "collapsed", *names, "fit s")
+    for name in options.sets:
+        for method in options.methods:
+            found = cells.find(data=name, method=method)
+            lost = sum("collapsed" in c for c in found)
+            made.add_row(name, method, str(len(found)), str(lost), *(mean(found, k) for k in (*names, "fit_seconds")))
     return made
-
-
-def mean(cells: list[dict[str, float]], key: str) -> str:
-    """The mean of a figure over cells that have it."""
-    values = [c[key] for c in cells if key in c]
-    return f"{sum(values) / len(values):.2f}" if values else ""
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=list(EPOCHS), default=list(EPOCHS))
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    methods = [*METHODS, "oracle"]
+    parser.add_argument("--methods", nargs="+", choices=methods, default=methods)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
-    parser.add_argument("--oracle", type=int, default=0, help="on so many test texts")
     parser.add_argument("--out", type=Path, default=Path("results/texts.json"))
     return parser.parse_args()
 

@@ -157,12 +157,13 @@ def test_a_pipeline_keeps_its_settings(bert, tokenizer):
 class Twice(nn.Module):
     """Embeds the ids, and the ids reversed, with one layer."""
 
-    def __init__(self):
+    def __init__(self, first=False):
         super().__init__()
-        self.embedding = nn.Embedding(50, 2)
+        self.embedding, self.first = nn.Embedding(50, 2), first
 
     def forward(self, ids):
-        return (self.embedding(ids) * self.embedding(ids.flip(1))).sum(1)
+        one, two = (ids.flip(1), ids) if self.first else (ids, ids.flip(1))
+        return (self.embedding(one) * self.embedding(two)).sum(1)
 
 
 def test_a_pipeline_is_taken_as_it_is(bert, tokenizer):
@@ -313,6 +314,11 @@ def without_padding(tokenizer):
             lambda b, t: TorchBox(NoEmbedding()).probs(GatedIds(IDS, torch.ones(1, 2))),
             BadBlackBox,
             "no nn.Embedding of NoEmbedding was handed the ids",
+        ),
+        (
+            lambda b, t: TorchBox(Twice(first=True)).probs(GatedIds(torch.tensor([[1, 2]]), torch.ones(1, 2))),
+            BadBlackBox,
+            "also handed others",
         ),
         (
             lambda b, t: TorchBox(Twice()).probs(GatedIds(torch.tensor([[1, 2]]), torch.ones(1, 2))),

@@ -85,15 +85,17 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 def embeddings_kept(module: nn.Module, embedding: nn.Module | None, ids: Tensor, share: Tensor) -> Iterator[None]:
     """Inside, what the embedding says of each id is multiplied by that id's share."""
     kept: set[nn.Module] = set()
+    other: set[nn.Module] = set()
 
     def keep(layer: nn.Module, given: tuple[Any, ...], made: Tensor) -> Tensor | None:
         same = bool(given) and isinstance(given[0], Tensor) and torch.equal(given[0], ids)
-        if not same and layer in kept:
+        if (same and layer in other) or (not same and layer in kept):
             raise BadBlackBox(
                 f"fill='zero': the layer that embeds the ids is also handed others (as a decoder's are), which cannot be scaled. "
                 f"Choose another fill for {type(module).__name__}."
             )
         if not same and embedding is None:
+            other.add(layer)
             return None
         if made.shape[:2] != ids.shape:
             raise BadBlackBox(

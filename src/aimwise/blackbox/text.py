@@ -156,8 +156,7 @@ class TextBox(BlackBox):
     def _answer(self, inputs: Any) -> Any:
         texts = inputs.texts if isinstance(inputs, GatedTexts) else inputs
         if not len(texts):
-            texts, inputs = [""], [""]
-            return self._answer(inputs)[:0]
+            return self._answer([""])[:0]
         distinct = {text: i for i, text in enumerate(dict.fromkeys(texts))}  # masks of one text come together
         encoded = self.tokenizer.encode(list(distinct))
         which = np.array([distinct[text] for text in texts])
@@ -226,10 +225,7 @@ def owners(places: np.ndarray, spans: np.ndarray) -> np.ndarray:
     far = max(int(places.max(initial=0)), int(spans.max(initial=0))) + 2
     rows, width = np.arange(len(places))[:, None], spans.shape[1]
     filled = spans[..., 1] > spans[..., 0]
-    starts, ends = (
-        np.where(filled, spans[..., 0], far - 1),
-        np.where(filled, spans[..., 1], far - 1),
-    )  # (n, d), at the far end if none
+    starts, ends = (np.where(filled, spans[..., i], far - 1) for i in (0, 1))  # (n, d), at the far end if none
     first = np.searchsorted((ends + rows * far).ravel(), (places[..., 0] + rows * far).ravel(), side="right")
     first = first.reshape(places.shape[:2]) - rows * width  # (n, L) the first feature that ends behind the token's start
     best, most = np.full(first.shape, -1), np.zeros(first.shape, dtype=np.int64)

@@ -14,13 +14,12 @@ from aimwise.errors import BadFeatures
 class BiGRU(nn.Module):
     """Embedding 100, a GRU of 250 each way, its states at the last place through two dense layers (IMDB).
 
-    The last place is mostly padding, so what was read must survive padding; a state that was carried over words alone would
-    forget them where padding stands between.
+    The last place is mostly padding, so that what was read has to survive padding.
     """
 
     def __init__(self, ids: int, classes: int) -> None:
         super().__init__()
-        self.embedding = small_embedding(ids, 100)
+        self.embedding = nn.Embedding(ids, 100)
         self.gru = nn.GRU(100, 250, batch_first=True, bidirectional=True)
         self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(500, 250), nn.ReLU(), nn.Dropout(0.1), nn.Linear(250, classes))
 
@@ -68,7 +67,7 @@ class LSTMTransformer(nn.Module):
 
 
 def small_embedding(ids: int, size: int) -> nn.Embedding:
-    """Vectors that start small: with torch's own, ten times as large, padding is not learned and the networks read worse."""
+    """Vectors that start small: from torch's own, ten times as large, the word CNN learned to read AG News worse."""
     made = nn.Embedding(ids, size)
     with torch.no_grad():
         made.weight *= 0.1

@@ -74,7 +74,8 @@ class Explainer(ABC):
     ) -> T:
         """Learn to explain a model on inputs like these.
 
-        model: a fitted classifier with predict_proba, a torch module, or a function inputs -> (n, C) probabilities.
+        model: a fitted classifier with predict_proba, a torch module, a text-classification pipeline of transformers, a function
+        inputs -> (n, C) probabilities, or a `BlackBox` such as `TextBox(module, tokenizer)`.
         features: what the features are; by default the kind that suits the inputs.
         folder: keep a checkpoint there each epoch; a fit that was killed goes on from it and ends with the same weights.
         max_queries: the most inputs the model may be asked about; the fit ends well with the best it has by then.
@@ -182,8 +183,9 @@ class Explainer(ABC):
         for mask in (z, 1 - z):
             rng = torch.Generator().manual_seed(self.seed_ + 2)
             said.append(box(data, mask, rng))
-            images.append(box.features.pictures(box.features.dim(data, mask * data.present, rng)))
-        return Trial(k, said[0], said[1], images[0], images[1])
+            if explanation.images is not None:
+                images.append(box.features.pictures(box.features.dim(data, mask * data.present, rng)))
+        return Trial(k, said[0], said[1], *images)
 
     def _known_probs(self, probs: Any, n: int) -> Tensor | None:
         if probs is None:

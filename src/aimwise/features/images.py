@@ -169,8 +169,30 @@ class Images(Features):
         return new
 
 
+@dataclass(eq=False, kw_only=True)
+class Squares(Images):
+    """What pixels and patches share: their features are the squares of a grid."""
+
+    def encode(self, inputs: Any) -> Batch:
+        stack = self._stack(inputs)
+        present = torch.ones(len(stack), math.prod(self.layout.grid), dtype=torch.bool, device=stack.data.device)
+        return Batch(stack.data, present, stack)
+
+    def noise(self, size: tuple[int, int, int], rng: torch.Generator) -> Float[Tensor, "B M d"]:
+        return noise_in_blocks(size, self.layout, rng)
+
+    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B h w"]:
+        return over_squares(z, self.layout)
+
+    def regions(self, batch: Batch) -> np.ndarray:
+        return over_squares(torch.arange(math.prod(self.layout.grid))[None], self.layout).numpy()
+
+    def values(self, batch: Batch) -> np.ndarray:
+        return square_means(stack_of(batch).data, self.patch)
+
+
 @dataclass(eq=False)
-class Patches(Images):
+class Patches(Squares):
     """Every square of `side` by `side` pixels is a feature; those at the far sides may be cut."""
 
     side: int = 7
@@ -186,21 +208,6 @@ class Patches(Images):
 
         return tuple(f"rows {r}, columns {c}" for r in ends(self.size_[1]) for c in ends(self.size_[2]))
 
-    def encode(self, inputs: Any) -> Batch:
-        return in_squares(self._stack(inputs), self.layout)
-
-    def noise(self, size: tuple[int, int, int], rng: torch.Generator) -> Float[Tensor, "B M d"]:
-        return noise_in_blocks(size, self.layout, rng)
-
-    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B h w"]:
-        return over_squares(z, self.layout)
-
-    def regions(self, batch: Batch) -> np.ndarray:
-        return numbered_squares(self.layout)
-
-    def values(self, batch: Batch) -> np.ndarray:
-        return square_means(stack_of(batch).data, self.side)
-
     def _check_settings(self) -> None:
         super()._check_settings()
         if not isinstance(self.side, int) or self.side < 1:
@@ -208,7 +215,7 @@ class Patches(Images):
 
 
 @dataclass(eq=False)
-class Pixels(Images):
+class Pixels(Squares):
     """Every pixel is a feature, all its channels together."""
 
     @property
@@ -218,21 +225,6 @@ class Pixels(Images):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(f"row {r}, column {c}" for r in range(self.size_[1]) for c in range(self.size_[2]))
-
-    def encode(self, inputs: Any) -> Batch:
-        return in_squares(self._stack(inputs), self.layout)
-
-    def noise(self, size: tuple[int, int, int], rng: torch.Generator) -> Float[Tensor, "B M d"]:
-        return noise_in_blocks(size, self.layout, rng)
-
-    def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B h w"]:
-        return over_squares(z, self.layout)
-
-    def regions(self, batch: Batch) -> np.ndarray:
-        return numbered_squares(self.layout)
-
-    def values(self, batch: Batch) -> np.ndarray:
-        return square_means(stack_of(batch).data, 1)
 
 
 @dataclass(eq=False)
@@ -340,12 +332,6 @@ def stack_of(batch: Batch) -> Stack:
     return batch.raw
 
 
-def in_squares(stack: Stack, layout: ImageLayout) -> Batch:
-    """Images whose features are the squares of a grid."""
-    present = torch.ones(len(stack), math.prod(layout.grid), dtype=torch.bool, device=stack.data.device)
-    return Batch(stack.data, present, stack)
-
-
 def over_squares(z: Tensor, layout: ImageLayout) -> Tensor:
     """The gate of each square at every pixel of it: (..., d) to (..., h, w)."""
     wide = z.reshape(*z.shape[:-1], *layout.grid)
@@ -366,11 +352,6 @@ def noise_in_blocks(size: tuple[int, int, int], layout: ImageLayout, rng: torch.
         fine = coarse.repeat_interleave(side, -1).repeat_interleave(side, -2)
         parts.append(fine[..., down : down + high, right : right + wide].flatten(2))
     return torch.cat(parts, 1)
-
-
-def numbered_squares(layout: ImageLayout) -> np.ndarray:
-    """The number of the square that every pixel belongs to, (1, h, w)."""
-    return over_squares(torch.arange(math.prod(layout.grid))[None], layout).numpy()
 
 
 def square_means(images: Tensor, side: int) -> np.ndarray:

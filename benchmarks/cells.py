@@ -27,7 +27,7 @@ class Cells:
         self.path = path
         found = json.loads(path.read_text()) if path.exists() else {}
         self.done: list[Cell] = found.pop("cells", [])
-        self.facts: Cell = found | {"command": command(), "device": device(), "torch": torch.__version__}
+        self.facts: Cell = found | {"command": command(), "torch": torch.__version__}
 
     def run(self, work: Callable[..., Cell], wanted: Iterable[Cell], *, jobs: int = 1) -> None:
         """Call `work(**cell)` for the cells that are missing, some at a time, and keep what it says of each.
@@ -41,7 +41,7 @@ class Cells:
             for ready in as_completed(waiting):
                 cell = waiting[ready]
                 try:
-                    self.done.append({**cell, **ready.result()})
+                    self.done.append({**cell, "device": device(), **ready.result()})
                 except Exception as e:
                     failed.append(e)
                     Console().print(f"{tuple(cell.values())} failed: {type(e).__name__}: {e}", markup=False, highlight=False)

@@ -10,6 +10,7 @@ AimwiseError
 ├── MissingExtra     an optional package is not installed
 ├── NotFitted        an explainer was used before `fit`
 ├── OutOfQueries     the black box may not be asked any more
+├── SingleClass      a class was asked for that a method of one class has not explained
 └── UnknownName      a class, feature, method, metric or data set of that name does not exist
 
 Each message says what was found, what was wanted, and what to do.
@@ -61,6 +62,10 @@ class NotFitted(AimwiseError):
 
 class OutOfQueries(AimwiseError):
     """The black box may not be asked any more."""
+
+
+class SingleClass(AimwiseError):
+    """A class was asked for that a method of one class has not explained."""
 
 
 class UnknownName(AimwiseError):

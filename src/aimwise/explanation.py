@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from aimwise.errors import BadSetting, UnknownName, extra, unknown
+from aimwise.errors import BadSetting, SingleClass, UnknownName, extra, unknown
 from aimwise.files import write_text
 
 Target = str | int | Int[Tensor, " B"] | None
@@ -70,6 +70,8 @@ class Explanation:
     regions: np.ndarray | None = None
     """Which feature every pixel belongs to, (B, h, w), or (1, h, w) if that is the same for all."""
     trial: Trial | None = None
+    only: Int[Tensor, " B"] | None = None
+    """The one class of each row that the weights are about, where the method explains one; those of the others are 0."""
 
     def __post_init__(self) -> None:
         rows, d, c = self.weights.shape
@@ -107,6 +109,7 @@ class Explanation:
             images=None if self.images is None else self.images[take.numpy()],
             regions=self.regions if self.regions is None or len(self.regions) == 1 < len(self) else self.regions[take.numpy()],
             trial=None if self.trial is None else self.trial.rows(take),
+            only=None if self.only is None else self.only[take],
         )
 
     @property
@@ -142,6 +145,12 @@ class Explanation:
     def towards(self, target: Target = None) -> Float[Tensor, "B d"]:
         """Every feature's weight for one class."""
         index = self.classes_of(target)
+        if self.only is not None and bool((index != self.only).any()):
+            row = int((index != self.only).nonzero()[0])
+            raise SingleClass(
+                f"{self.method} explained row {row} for {self.classes[int(self.only[row])]!r} alone, and was asked about "
+                f"{self.classes[int(index[row])]!r}. Ask about the predicted class, or use a method of all classes, as AIM is."
+            )
         return self.weights.gather(2, index[:, None, None].expand(-1, self.weights.shape[1], 1)).squeeze(2)
 
     def order(self, target: Target = None, *, by: str = "weight") -> Int[Tensor, "B d"]:
@@ -183,6 +192,8 @@ class Explanation:
         weights = self.weights.masked_fill(~self.present[:, :, None], -torch.inf)
         rank = weights.argsort(dim=1, descending=True, stable=True).argsort(dim=1) + 1  # (B, d, C)
         kept = self.present[:, :, None].expand(rows, d, c)
+        if self.only is not None:
+            kept = kept & (torch.arange(c) == self.only[:, None])[:, None]
         if top is not None:
             kept = kept & (rank <= top)
         b, f, k = (i.numpy() for i in kept.nonzero(as_tuple=True))
@@ -274,6 +285,7 @@ class Explanation:
     def __repr__(self) -> str:
         rows, d, c = self.weights.shape
         head = f"Explanation by {self.method}: {rows} row{'s' * (rows != 1)}, {d} features, {c} classes"
+        head += " (the predicted one alone)" if self.only is not None else ""
         if self.check is not None and rows:
             head += (
                 f", agreement with the black box {float(self.check.agreement.mean()):.2f} "

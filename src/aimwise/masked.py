@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch import Tensor
 
 from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox
+from aimwise.blackbox.base import no_gradients
 from aimwise.errors import AimwiseError, BadBlackBox, OutOfQueries
 from aimwise.features.base import Features
 from aimwise.progress import bar
@@ -25,6 +28,7 @@ class Meter:
 
     queries: int = 0
     most: int | None = None
+    since: int = 0  # the queries before those that the limit is about
     seconds: float = 0.0
 
     @property
@@ -36,10 +40,22 @@ class Meter:
         """Count n more, or refuse."""
         if self.most is not None and self.queries + n > self.most:
             raise OutOfQueries(
-                f"The black box was asked about {self.queries} inputs, {n} more would pass max_queries={self.most}. "
+                f"The black box was asked about {self.queries - self.since} inputs, {n} more would pass "
+                f"max_queries={self.most - self.since}. "
                 "Raise max_queries, or ask for less (fewer epochs, masks or rows)."
             )
         self.queries += n
+
+    @contextmanager
+    def limit(self, more: int | None) -> Iterator[None]:
+        """Inside, only so many more inputs may be asked about."""
+        before = self.most, self.since
+        if more is not None:
+            self.most, self.since = self.queries + more, self.queries
+        try:
+            yield
+        finally:
+            self.most, self.since = before
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,21 @@ class Masked:
         """Probabilities of the inputs as they are."""
         rng = torch.Generator().manual_seed(0)
         return self._dimmed(batch, torch.arange(len(batch)), torch.ones_like(batch.present, dtype=torch.float32), rng)
+
+    def scores(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Float[Tensor, "B C"]:
+        """A score for every class with feature i kept by z_i, through which gradients flow back to z."""
+        self.meter.take(len(batch))
+        started = time.perf_counter()
+        try:
+            return self.blackbox.scores(self.features.dim(batch, z * batch.present, rng)).to(z.device)
+        finally:
+            self.meter.seconds += time.perf_counter() - started
+
+    def softened(self) -> Masked:
+        """The same box with a fill under which gradients flow, or an error if it has none."""
+        if not self.blackbox.gradients:
+            raise no_gradients(self.blackbox)
+        return self.through(self.features.softened())
 
     def averaged(self, draws: int) -> Masked:
         """The same box and meter, with random fills averaged over more draws."""

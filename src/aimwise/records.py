@@ -35,6 +35,7 @@ def to_text(explanation: Explanation) -> str:
         "spans": None if e.spans is None else e.spans.tolist(),
         "sources": None if e.sources is None else list(e.sources),
         "unexplained": None if e.unexplained is None else e.unexplained.tolist(),
+        "only": None if e.only is None else e.only.tolist(),
         "images": packed(e.images, np.uint8),
         "regions": packed(e.regions, np.int32),
         "check": None
@@ -85,6 +86,7 @@ def rebuilt(record: Mapping[str, Any]) -> Explanation:
         unexplained=None if record["unexplained"] is None else np.array(record["unexplained"], dtype=np.int64),
         images=unpacked(record["images"], np.uint8),
         regions=unpacked(record["regions"], np.int32),
+        only=None if record.get("only") is None else torch.tensor(record["only"], dtype=torch.int64),
         values=values,
         classes=tuple(record["classes"]),
         method=record["method"],

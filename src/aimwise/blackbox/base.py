@@ -29,6 +29,8 @@ class BlackBox(ABC):
     """How a word is taken away from the texts it is asked about, where the user does not say."""
     rows_per_call: int = 8192
     """How many inputs it is best asked about at once."""
+    gradients: bool = False
+    """Whether gradients flow through `scores` back to what it is asked about."""
 
     @abstractmethod
     def _answer(self, inputs: Any) -> Any:
@@ -37,9 +39,13 @@ class BlackBox(ABC):
     def probs(self, inputs: Any) -> Float[Tensor, "B C"]:
         """The probability of every class for every input."""
         n = len(inputs)
-        answer = as_matrix(self._answer(inputs), n)
+        answer = as_matrix(self._answer(inputs), n).detach()
         self._check_classes(answer.shape[1])
         return check_rows(answer)
+
+    def scores(self, inputs: Any) -> Float[Tensor, "B C"]:
+        """A score for every class and input, as the model gives them, through which gradients flow."""
+        raise no_gradients(self)
 
     def _check_classes(self, found: int) -> None:
         if self.n_classes is None:
@@ -57,6 +63,14 @@ class BlackBox(ABC):
                 f"The black box returned {found} classes, earlier it returned {self.n_classes}. "
                 "Make it return the same columns on every call."
             )
+
+
+def no_gradients(box: BlackBox) -> BadBlackBox:
+    """The error for a method that needs gradients and a black box that has none."""
+    return BadBlackBox(
+        f"This method needs gradients and {type(box).__name__} has none. Hand over the torch module itself, in aimwise.TorchBox "
+        "or aimwise.TextBox, or use a method without gradients."
+    )
 
 
 class FunctionBox(BlackBox):
@@ -103,7 +117,7 @@ class SklearnBox(BlackBox):
 def as_matrix(answer: Any, n: int) -> Float[Tensor, "B C"]:
     """What a model returned as a matrix with one row per input, or an error that says what came."""
     if isinstance(answer, Tensor):
-        matrix = answer.detach()
+        matrix = answer
     else:
         try:
             matrix = torch.from_numpy(np.array(answer, dtype=np.float64))
@@ -133,6 +147,13 @@ def normalised(answer: Tensor, output: str) -> Tensor:
         positive = answer.sigmoid() if output == "binary_logits" else answer
         return torch.cat([1 - positive, positive], dim=1)
     return answer.softmax(1) if output == "logits" else answer
+
+
+def centred(answer: Tensor, output: str) -> Tensor:
+    """One score for each class from what the model returns; a single one speaks for one class and against the other."""
+    if output == "binary_logits":
+        return torch.cat([-answer, answer], dim=1) / 2
+    return normalised(answer, output) if output == "binary_probs" else answer
 
 
 def settled(output: str, answer: Tensor) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aimwise.blackbox.base import BlackBox, as_matrix, known_output, normalised, settled
+from aimwise.blackbox.base import BlackBox, as_matrix, centred, known_output, normalised, settled
 from aimwise.errors import BadBlackBox
 from aimwise.gates import GatedIds
 
@@ -22,6 +22,7 @@ class TorchBox(BlackBox):
     """
 
     inside = frozenset({"zero"})
+    gradients = True
 
     def __init__(
         self,
@@ -41,6 +42,13 @@ class TorchBox(BlackBox):
         self.output = settled(self.output, answer)
         return normalised(answer, self.output)
 
+    def scores(self, inputs: Any) -> Tensor:
+        gated = isinstance(inputs, GatedIds)
+        x, share = (inputs.ids, inputs.share) if gated else (as_tensor(inputs), None)
+        answer = self._scores(x, share, gradients=True)
+        self.output = settled(self.output, answer)
+        return centred(answer, self.output)
+
     def _halves(self, x: Tensor, share: Tensor | None) -> Tensor:
         """The scores of all rows; where the GPU's memory is too small for them at once, of one half after the other."""
         try:
@@ -52,11 +60,11 @@ class TorchBox(BlackBox):
         parts = (slice(half), slice(half, None))
         return torch.cat([self._halves(x[part], None if share is None else share[part]) for part in parts])
 
-    def _scores(self, x: Tensor, share: Tensor | None) -> Tensor:
+    def _scores(self, x: Tensor, share: Tensor | None, *, gradients: bool = False) -> Tensor:
         place = place_of(self.module)
         x = x.to(place.device, place.dtype) if x.is_floating_point() else x.to(place.device)
         with ExitStack() as stack:
-            stack.enter_context(evaluating(self.module))
+            stack.enter_context(evaluating(self.module, gradients=gradients))
             if share is not None:
                 stack.enter_context(embeddings_kept(self.module, self.embedding, x, share))
             return as_matrix(scores_of(self.module(x)), len(x))
@@ -68,13 +76,14 @@ def place_of(module: nn.Module) -> Tensor:
 
 
 @contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """No dropout and no gradients inside; every part in its own mode again afterwards."""
+def evaluating(module: nn.Module, *, gradients: bool = False) -> Iterator[None]:
+    """No dropout, and no gradients unless wanted, inside; every part in its own mode again afterwards."""
     training = [part for part in module.modules() if part.training]
     for part in training:
         part.training = False
     try:
-        with torch.no_grad():
+        # cuDNN's recurrent networks have gradients while training only
+        with torch.set_grad_enabled(gradients), torch.backends.cudnn.flags(enabled=not gradients):
             yield
     finally:
         for part in training:

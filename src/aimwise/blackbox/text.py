@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aimwise.blackbox.base import BlackBox, as_matrix, known_output, normalised, settled
+from aimwise.blackbox.base import BlackBox, as_matrix, centred, known_output, normalised, settled
 from aimwise.blackbox.modules import as_tensor, embeddings_kept, evaluating, place_of, scores_of
 from aimwise.errors import BadBlackBox, BadSetting
 from aimwise.gates import GatedTexts
@@ -123,6 +123,7 @@ class TextBox(BlackBox):
     """
 
     rows_per_call = 1024
+    gradients = True
 
     def __init__(
         self,
@@ -154,21 +155,28 @@ class TextBox(BlackBox):
         self.word_fill = "mask" if "mask" in self.inside and self.tokenizer.placed else "delete"
 
     def _answer(self, inputs: Any) -> Any:
+        answer = self._scores(inputs)
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output)
+
+    def scores(self, inputs: Any) -> Tensor:
+        answer = self._scores(inputs, gradients=True)
+        self.output = settled(self.output, answer)
+        return centred(answer, self.output)
+
+    def _scores(self, inputs: Any, *, gradients: bool = False) -> Tensor:
+        """What the module says of texts, or of texts whose words are kept by a share."""
         texts = inputs.texts if isinstance(inputs, GatedTexts) else inputs
         if not len(texts):
-            return self._answer([""])[:0]
+            return self._scores([""])[:0]
         distinct = {text: i for i, text in enumerate(dict.fromkeys(texts))}  # masks of one text come together
         encoded = self.tokenizer.encode(list(distinct))
         which = np.array([distinct[text] for text in texts])
         words = self._words(inputs, encoded, which) if isinstance(inputs, GatedTexts) else None
         order = np.argsort(encoded.lengths[which], kind="stable")
         parts = self._parts(order, encoded.lengths[which], encoded.left)
-        answers = [self._part(encoded, which, words, rows, inputs) for rows in parts]
-        answer = torch.cat(answers)
-        back = torch.empty_like(answer)
-        back[torch.from_numpy(order)] = answer
-        self.output = settled(self.output, back)
-        return normalised(back, self.output)
+        answers = [self._part(encoded, which, words, rows, inputs, gradients) for rows in parts]
+        return torch.cat(answers)[torch.from_numpy(np.argsort(order))]
 
     def _parts(self, order: np.ndarray, lengths: np.ndarray, left: bool) -> Iterator[np.ndarray]:
         """Row numbers, shortest texts first, in parts of as many tokens as the module is given at once."""
@@ -191,13 +199,15 @@ class TextBox(BlackBox):
         _, first = np.unique(which, return_index=True)
         return owners(encoded.places, inputs.spans[first])
 
-    def _part(self, encoded: Encoded, which: np.ndarray, words: np.ndarray | None, rows: np.ndarray, inputs: Any) -> Tensor:
+    def _part(
+        self, encoded: Encoded, which: np.ndarray, words: np.ndarray | None, rows: np.ndarray, inputs: Any, gradients: bool
+    ) -> Tensor:
         """The module's scores for some rows."""
         place = place_of(self.module)
         part = encoded.rows(which[rows])
         given = {name: torch.from_numpy(v).to(place.device) for name, v in part.inputs.items()}
         with ExitStack() as stack:
-            stack.enter_context(evaluating(self.module))
+            stack.enter_context(evaluating(self.module, gradients=gradients))
             if words is not None:
                 width = part.inputs[IDS].shape[1]
                 owner = words[which[rows]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from aimwise.batch import Batch
 from aimwise.errors import BadSetting, unknown
 from aimwise.explainers.asked import Asked
-from aimwise.explainers.base import Explainer
 from aimwise.explainers.judge import Judge
+from aimwise.explainers.learned import Learned
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
 from aimwise.nn.build import family
-from aimwise.training import Plan, train
 
 Sampler = Callable[[Tensor, float, torch.Generator], Tensor]
 
@@ -32,12 +31,11 @@ SAMPLERS: dict[str, Sampler] = {
 }
 TARGETS: dict[str, Callable[[Tensor], Tensor]] = {"soft": lambda probs: probs, "hard": losses.hardened}
 LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_released}
-ANSWERS_KEPT = 256  # of the black box, to know it again when a fit goes on
 NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
 
 
 @dataclass(eq=False, repr=False)
-class AIM(Explainer):
+class AIM(Learned):
     """Train a small explainer once; then one pass weighs every feature of any input for every class.
 
     The default recipe learns from random masks and the model's probabilities. `AIM.paper()` is the paper's objective with
@@ -50,9 +48,8 @@ class AIM(Explainer):
     selector_learns_from: "approximator" (L2 alone) or "both" (L1 and L2, the paper to the letter, which can collapse).
     exploration: how strongly the selector's probabilities are pulled towards one half.
     alpha, beta, tau: the paper's; alpha weighs L2, beta the group norm, tau is the temperature.
-    average: the weights used are a running mean with this memory.
     most_queries: a fit that would ask about more random masks asks about so many once, and learns from them again and again.
-    least_rows, most_rows: an epoch goes over a small data set repeatedly, and over a sample of a large one.
+    The other settings are those of `Learned`.
     """
 
     method: ClassVar[str] = "aim"
@@ -69,16 +66,7 @@ class AIM(Explainer):
     networks: str = "default"
     selector_learns_from: str = "approximator"
     exploration: float = 0.0
-    epochs: int = 20
-    patience: int | None = 6
-    batch_size: int = 64
     most_queries: int | None = 1 << 19
-    least_rows: int = 2048
-    most_rows: int | None = 8192
-    lr: float = 2e-3
-    schedule: str = "cosine"
-    weight_decay: float = 1e-4
-    average: float = 0.99
 
     @classmethod
     def paper(cls, *, alpha: float = 1.0, beta: float = 1e-3, tau: float = 0.2, epochs: int = 20, device: str = "auto") -> AIM:
@@ -155,12 +143,8 @@ class AIM(Explainer):
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
             return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
 
-        fingerprint = self._fingerprint(box, data, seed) if folder else ""
-        run = train(
-            nets, epoch, score, rows, self._plan(), rng, folder=folder, fingerprint=fingerprint, answers=probs[:ANSWERS_KEPT]
-        )
+        run = self._train(nets, epoch, score, rows, box=box, data=data, probs=probs, seed=seed, rng=rng, folder=folder)
         judge.refuse_collapse(run)
-        self.nets_, self.history_, self.best_epoch_, self.stopped_ = nets, run.history, run.best, run.stopped
 
     def _from_random_masks(
         self,
@@ -226,19 +210,6 @@ class AIM(Explainer):
             nets["approximator"] = made.approximator(layout, classes)
         return nets
 
-    def _plan(self) -> Plan:
-        return Plan(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            lr=self.lr,
-            schedule=self.schedule,
-            weight_decay=self.weight_decay,
-            average=self.average,
-            patience=self.patience,
-            least_rows=self.least_rows,
-            most_rows=self.most_rows,
-        )
-
     def _check_settings(self) -> None:
         for what, name, known in (
             ("masks", self.masks, ("uniform", *SAMPLERS)),
@@ -254,15 +225,3 @@ class AIM(Explainer):
                 f"Got masks_per_row={self.masks_per_row}, tau={self.tau}, alpha={self.alpha}, beta={self.beta}; "
                 "wanted masks_per_row of at least 1, tau above 0, alpha and beta not below 0."
             )
-
-    def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        facts = {"history": self.history_, "best_epoch": self.best_epoch_, "stopped": self.stopped_}
-        return facts, self.nets_.state_dict()
-
-    def _restore(self, box: Masked, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        self.history_, self.best_epoch_, self.stopped_ = facts["history"], facts["best_epoch"], facts["stopped"]
-        kind, layout = box.features.kind, box.features.layout
-        with torch.device("meta"):  # sizes are compared before memory is taken
-            nets = self._networks(kind, layout)
-        nets.load_state_dict(dict(tensors), assign=True)
-        self.nets_ = nets.to(self.base_.device).eval()

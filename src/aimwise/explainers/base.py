@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
@@ -20,7 +21,7 @@ from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox, as_blackbox
 from aimwise.blackbox.base import as_matrix, check_rows
 from aimwise.device import resolve_device, seeded
-from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted
+from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted, OutOfQueries
 from aimwise.explanation import Check, Explanation, Trial
 from aimwise.features import as_features
 from aimwise.features.base import Features
@@ -29,8 +30,9 @@ from aimwise.nn.sampling import shared_masks
 from aimwise.progress import bar
 
 T = TypeVar("T", bound="Explainer")
+log = logging.getLogger("aimwise")
 
-EXPLAIN_ROWS, EXPLAIN_CELLS = 4096, 1 << 18  # weighed at once
+EXPLAIN_CELLS = 1 << 18  # weighed at once
 EMPTY_ROWS = 256
 CHECK_DRAWS = 8
 CHECK_CELLS = 1 << 22
@@ -42,6 +44,10 @@ class Explainer(ABC):
     """A method of explaining: the constructor stores settings, `fit` learns, `explain` answers."""
 
     method: ClassVar[str]
+    kinds: ClassVar[tuple[str, ...]] = ("table", "text", "image")
+    """The kinds of features it can weigh."""
+    rows_at_once: ClassVar[int] = 4096
+    """How many inputs are weighed together, and lost together when the black box may not be asked any more."""
 
     device: str = "auto"
 
@@ -52,6 +58,19 @@ class Explainer(ABC):
     @abstractmethod
     def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
         """A weight for every feature and class."""
+
+    @property
+    def every_class(self) -> bool:
+        """Whether it weighs features for every class, or for the predicted one alone."""
+        return True
+
+    def _suits(self, box: Masked) -> None:
+        """Refuse a black box or features that the method cannot work with, before any work."""
+        if box.features.kind not in self.kinds:
+            raise BadFeatures(
+                f"{type(self).__name__} explains {' and '.join(f'{kind}s' for kind in self.kinds)}, got features of the kind "
+                f"{box.features.kind!r}. Choose another method."
+            )
 
     def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What `_fit` learned, for the file: JSON values and tensors."""
@@ -88,6 +107,7 @@ class Explainer(ABC):
         learned = as_features(features, inputs, word_fill=blackbox.word_fill)
         place = resolve_device(self.device)
         box = Masked(blackbox, learned, retries=retries, meter=Meter(most=max_queries))
+        self._suits(box)
         data = learned.encode(inputs).to(place)
         with seeded(seed, place):
             probs = box.whole(data)
@@ -99,7 +119,9 @@ class Explainer(ABC):
         self.box_ = box
         return self
 
-    def explain(self, inputs: Any, *, probs: Any = None, check: int = 0, top: int = 0) -> Explanation:
+    def explain(
+        self, inputs: Any, *, probs: Any = None, check: int = 0, top: int = 0, max_queries: int | None = None
+    ) -> Explanation:
         """Weigh every feature of every input for every class.
 
         probs: the model's answers to these inputs, if they are known; it is not asked then.
@@ -107,30 +129,52 @@ class Explainer(ABC):
         random fill is averaged over several draws for each mask.
         top: ask the model about so many features that speak most for its prediction alone, and about all the others, and record
         what it says of both.
+        max_queries: the most inputs the model may be asked about; the error beyond that holds what was explained till then.
         """
         for name, value, what in (("check", check, "masks"), ("top", top, "features")):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise BadSetting(
                     f"{name}={value!r}, wanted how many {what} to ask about for each row: a whole number, 0 for none."
                 )
+        check_count("max_queries", max_queries, 0)
         box, features = self._fitted(), self._fitted().features
         data = features.encode(inputs).to(torch.device("cpu"))
         known = self._known_probs(probs, len(data))
         weights = torch.zeros(*data.present.shape, len(self.classes_))  # (N, d, C)
         probs_ = torch.zeros(len(data), len(self.classes_))
         by_size = data.present.sum(1).argsort(stable=True)  # inputs of like size go together
-        with bar(len(data), "explain") as shown, torch.no_grad():
-            at_once = max(64, min(EXPLAIN_ROWS, EXPLAIN_CELLS // max(data.present.shape[1], features.cells)))
-            for rows in torch.split(by_size, at_once) if len(data) else ():
-                batch = features.trim(data.pick(rows)).to(self.base_.device)
-                p = box.whole(batch) if known is None else known[rows].to(self.base_.device)
-                self._same_classes(box.blackbox)
-                W = self._weigh(box, batch, p) * batch.present[..., None]  # (B, d, C)
-                weights[rows, : W.shape[1]], probs_[rows] = W.cpu(), p.cpu()
-                shown.update(len(batch))
-        explanation = Explanation(
+        done = 0
+        try:
+            with box.meter.limit(max_queries):
+                with bar(len(data), "explain") as shown:
+                    fits = max(64, EXPLAIN_CELLS // max(data.present.shape[1], features.cells))
+                    for rows in torch.split(by_size, min(self.rows_at_once, fits)) if len(data) else ():
+                        batch = features.trim(data.pick(rows)).to(self.base_.device)
+                        p = box.whole(batch) if known is None else known[rows].to(self.base_.device)
+                        self._same_classes(box.blackbox)
+                        W = self._weigh(box, batch, p) * batch.present[..., None]  # (B, d, C)
+                        weights[rows, : W.shape[1]], probs_[rows] = W.cpu(), p.cpu()
+                        done += len(batch)
+                        shown.update(len(batch))
+                explanation = self._explanation(features, data, weights, probs_)
+                return replace(
+                    explanation,
+                    check=self._checked(box, data, explanation, check) if check else None,
+                    trial=self._tried(box, data, explanation, top) if top else None,
+                )
+        except (KeyboardInterrupt, OutOfQueries) as e:
+            e.rows = by_size[:done].sort().values  # type: ignore[union-attr]
+            e.explanation = self._explanation(features, data, weights, probs_)[e.rows]  # type: ignore[union-attr]
+            log.warning(
+                "%d of %d inputs were explained: the error's `explanation` has them, its `rows` their numbers", done, len(data)
+            )
+            raise
+
+    def _explanation(self, features: Features, data: Batch, weights: Tensor, probs: Tensor) -> Explanation:
+        """The record of what was found."""
+        return Explanation(
             weights=weights,
-            probs=probs_,
+            probs=probs,
             base=self.base_.cpu(),
             present=data.present,
             names=features.names,
@@ -142,11 +186,7 @@ class Explainer(ABC):
             unexplained=features.unexplained(data),
             images=features.pictures(data.raw),
             regions=features.regions(data),
-        )
-        return replace(
-            explanation,
-            check=self._checked(data, explanation, check) if check else None,
-            trial=self._tried(data, explanation, top) if top else None,
+            only=None if self.every_class else probs.argmax(-1),
         )
 
     def explain_batches(self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0, top: int = 0) -> Iterator[Explanation]:
@@ -158,9 +198,9 @@ class Explainer(ABC):
         self._fitted()
         return (self.explain(part, check=check, top=top) for part in portions(inputs, rows))
 
-    def _checked(self, data: Batch, explanation: Explanation, masks: int) -> Check:
+    def _checked(self, box: Masked, data: Batch, explanation: Explanation, masks: int) -> Check:
         """Compare the additive explanation with the black box on the same random masks of every row."""
-        box, base = self._fitted().averaged(CHECK_DRAWS), explanation.base.softmax(-1)
+        box, base = box.averaged(CHECK_DRAWS), explanation.base.softmax(-1)
         rng = torch.Generator().manual_seed(self.seed_ + 1)
         size = max(1, CHECK_CELLS // (masks * data.present.shape[1]))
         agreement, without = [torch.zeros(0)], [torch.zeros(0)]
@@ -174,9 +214,9 @@ class Explainer(ABC):
                 shown.update(len(batch))
         return Check(torch.cat(agreement), torch.cat(without), masks)
 
-    def _tried(self, data: Batch, explanation: Explanation, k: int) -> Trial:
+    def _tried(self, box: Masked, data: Batch, explanation: Explanation, k: int) -> Trial:
         """Ask about the k strongest features of every row alone, and about the others."""
-        box, z = self._fitted().averaged(CHECK_DRAWS), explanation.chosen(k)
+        box, z = box.averaged(CHECK_DRAWS), explanation.chosen(k)
         if not len(data):
             return Trial(k, explanation.probs, explanation.probs, explanation.images, explanation.images)
         said, images = [], []
@@ -190,7 +230,7 @@ class Explainer(ABC):
     def _known_probs(self, probs: Any, n: int) -> Tensor | None:
         if probs is None:
             return None
-        found = as_matrix(probs, len(probs)).cpu()
+        found = as_matrix(probs, len(probs)).detach().cpu()
         if tuple(found.shape) != (n, len(self.classes_)):
             raise BadSetting(f"probs has shape {tuple(found.shape)}, wanted {(n, len(self.classes_))}: one row per input.")
         return check_rows(found)
@@ -250,10 +290,15 @@ def check_fit(inputs: Any, *, seed: int, folder: str | Path | None, max_queries:
     if len(inputs) < 2:
         raise BadFeatures(f"Got {len(inputs)} inputs to learn from, wanted at least 2.")
     for name, value, least in (("retries", retries, 0), ("max_queries", max_queries, 1), ("seed", seed, -(2**63))):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63):
-            raise BadSetting(f"{name}={value!r}, wanted a whole number{f' of at least {least}' if least >= 0 else ''}.")
+        check_count(name, value, least)
     if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
         raise BadFile(f"folder={str(folder)!r} is a file, wanted a folder for checkpoints.")
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Refuse what is not a whole number of at least so much."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63):
+        raise BadSetting(f"{name}={value!r}, wanted a whole number{f' of at least {least}' if least >= 0 else ''}.")
 
 
 def empty_log_odds(box: Masked, data: Batch, seed: int) -> Float[Tensor, " C"]:

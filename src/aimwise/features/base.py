@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from aimwise.batch import Batch
+from aimwise.errors import BadFeatures
 
 F = TypeVar("F", bound="Features")
 
@@ -78,6 +79,16 @@ class Features(ABC):
         new.fill = fill
         new._check_settings()
         return new
+
+    def softened(self: F) -> F:
+        """The same features with a fill that can keep every one of them by a share, as gradients need it."""
+        if not bool(self.soft.all()):
+            hard = [name for name, soft in zip(self.names or (), self.soft.tolist(), strict=True) if not soft]
+            raise BadFeatures(
+                f"Gradients need features that can be kept by a share; {', '.join(hard[:3])}{', ...' * (len(hard) > 3)} cannot. "
+                "Hand them over as floats, or use a method without gradients."
+            )
+        return self
 
     @abstractmethod
     def encode(self, inputs: Any) -> Batch:

@@ -131,7 +131,7 @@ class Columns(Features):
         return table
 
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
-        keep = torch.where(self.soft.to(z.device), z.detach(), (z > 0.5).to(z.dtype))  # (B, d)
+        keep = torch.where(self.soft.to(z.device), z, (z > 0.5).to(z.dtype))  # (B, d)
         fill = self.facts_.fills.draw(self.fill, len(z), rng)  # (B, p)
         return rows_of(batch).mixed(self.facts_.columns, self.spread(batch, keep), fill)
 

@@ -139,7 +139,7 @@ class Images(Features):
         images = stack.data.float() if exact else stack.data.double()
         gate = self.spread(batch, z).to(images)[:, None]  # (B, 1, h, w)
         instead = IMAGE_FILLS[self.fill](self.facts_.to(images.device), images, rng)
-        return stack.like(torch.where(gate == 1, images, images * gate + instead * (1 - gate)))
+        return stack.like(images * gate + instead * (1 - gate))
 
     def pictures(self, inputs: Any) -> np.ndarray:
         images = (inputs if isinstance(inputs, Stack) else self._stack(inputs)).data.cpu()[:, :3]

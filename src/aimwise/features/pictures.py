@@ -34,17 +34,19 @@ class Stack:
 
     def like(self, images: Float[Tensor, "n c h w"]) -> Any:
         """Images in the form, type and range of these."""
-        whole = not self.data.is_floating_point()
-        if whole:
+        traced = images.requires_grad  # a torch module takes them as they are
+        if not traced and not self.data.is_floating_point():
             limits = torch.iinfo(self.data.dtype)
             images = images.round().clamp(limits.min, limits.max)
-        images = images.to(self.data.dtype)
+        images = images if traced else images.to(self.data.dtype)
         if self.axes == "HWC":
             images = images.movedim(1, -1)
         elif self.axes == "HW":
             images = images[:, 0]
         if self.form.startswith("flat"):
             images = images.flatten(1)
+        if traced:
+            return images
         if self.form in ("tensor", "flat_tensor"):
             return images.to(self.dtype)
         values = images.cpu().numpy().astype(self.dtype)

@@ -90,7 +90,9 @@ class ArrayTable(Table):
                 out[:, j] = positions(self.values[:, j], column.levels)
         return out
 
-    def mixed(self, columns: Sequence[Column], keep: Tensor, fill: Tensor) -> np.ndarray:
+    def mixed(self, columns: Sequence[Column], keep: Tensor, fill: Tensor) -> np.ndarray | Tensor:
+        if keep.requires_grad:
+            return traced(self.values, self.names).mixed(columns, keep, fill)
         share, other = keep.cpu().numpy(), self._valued(columns, fill.cpu().numpy())
         return np.where(share >= 1, self.values, blend(self.values, share, other))
 
@@ -134,7 +136,8 @@ class TensorTable(Table):
         keep, fill = keep.to(place), fill.to(place)
         if values.is_floating_point():
             part = (keep * values + (1 - keep) * fill).to(values.dtype)
-            return torch.where(keep >= 1, values, torch.where(keep <= 0, fill.to(values.dtype), part))
+            exact = torch.where(keep >= 1, values, torch.where(keep <= 0, fill.to(values.dtype), part))
+            return exact.detach() + part - part.detach() if keep.requires_grad else exact
         return torch.where(keep > 0.5, values, fill.round().to(values.dtype))
 
 
@@ -181,6 +184,8 @@ class FrameTable(Table):
         return out
 
     def mixed(self, columns: Sequence[Column], keep: Tensor, fill: Tensor) -> Any:
+        if keep.requires_grad:
+            return traced(self.numbers(columns), self.names).mixed(columns, keep, fill)
         share, other = keep.cpu().numpy(), fill.cpu().numpy()
         made = [
             mixed_column(known, column, dtype, share[:, j], other[:, j])
@@ -191,6 +196,11 @@ class FrameTable(Table):
         frame = pd.DataFrame(dict(enumerate(made)), copy=False)
         frame.columns = pd.Index(self.labels)
         return frame if self.frame else frame.to_numpy(dtype=object)
+
+
+def traced(values: np.ndarray, names: tuple[str, ...]) -> TensorTable:
+    """The table as a tensor, through which gradients flow."""
+    return TensorTable(torch.from_numpy(values.astype(np.float32)), names)
 
 
 def read_table(inputs: Any, names: Sequence[str] | None = None) -> Table:

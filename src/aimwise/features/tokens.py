@@ -77,6 +77,9 @@ class Tokens(Features):
     def random(self) -> bool:
         return False
 
+    def softened(self) -> Tokens:
+        return self.filled("zero")
+
     @property
     def layout(self) -> TextLayout:
         return TextLayout(self.count_ + 1)
@@ -97,8 +100,8 @@ class Tokens(Features):
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Tensor | GatedIds:
         table = ids_of(batch)
         if self.fill == "zero":
-            share = torch.ones(table.shape, dtype=z.dtype, device=z.device)
-            share[:, : z.shape[1]] = torch.where(batch.present, z, 1.0)
+            beyond = torch.ones(len(z), table.shape[1] - z.shape[1], dtype=z.dtype, device=z.device)
+            share = torch.cat([torch.where(batch.present, z, 1.0), beyond], 1)
             return GatedIds(table, share)
         keep = torch.zeros_like(table, dtype=torch.bool)
         keep[:, : z.shape[1]] = z.to(table.device) > 0.5

@@ -126,6 +126,9 @@ class Words(Features):
     def random(self) -> bool:
         return False
 
+    def softened(self) -> Words:
+        return self.filled("zero")
+
     @property
     def layout(self) -> TextLayout:
         return TextLayout(1 + len(self.keys_) + self.buckets)

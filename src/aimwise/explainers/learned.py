@@ -1,0 +1,88 @@
+"""What all methods that train networks share: how long and how fast, checkpoints, and what a file must hold."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aimwise.batch import Batch
+from aimwise.explainers.base import Explainer
+from aimwise.masked import Masked
+from aimwise.training import Numbers, Plan, Run, train
+
+ANSWERS_KEPT = 256  # of the black box, to know it again when a fit goes on
+
+
+@dataclass(eq=False, repr=False)
+class Learned(Explainer):
+    """A method that trains networks once and then answers in one pass.
+
+    epochs, patience: at most so many, and no more after so many without a better one. average: the weights used are a running
+    mean with this memory. least_rows, most_rows: an epoch goes over a small data set repeatedly, over a sample of a large one.
+    """
+
+    epochs: int = 20
+    patience: int | None = 6
+    batch_size: int = 64
+    least_rows: int = 2048
+    most_rows: int | None = 8192
+    lr: float = 2e-3
+    schedule: str = "cosine"
+    weight_decay: float = 1e-4
+    average: float = 0.99
+
+    @abstractmethod
+    def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
+        """The networks for one kind of features, with new weights."""
+
+    def _plan(self) -> Plan:
+        return Plan(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            schedule=self.schedule,
+            weight_decay=self.weight_decay,
+            average=self.average,
+            patience=self.patience,
+            least_rows=self.least_rows,
+            most_rows=self.most_rows,
+        )
+
+    def _train(
+        self,
+        nets: nn.ModuleDict,
+        losses: Callable[[Tensor], Iterator[Tensor]],
+        score: Callable[[nn.ModuleDict], Numbers],
+        rows: Tensor,
+        *,
+        box: Masked,
+        data: Batch,
+        probs: Tensor,
+        seed: int,
+        rng: torch.Generator,
+        folder: Path | None,
+    ) -> Run:
+        """Train networks in the one loop, keep those of the best epoch, and go on from a checkpoint if there is one."""
+        fingerprint = self._fingerprint(box, data, seed) if folder else ""
+        plan, known = self._plan(), probs[:ANSWERS_KEPT]
+        run = train(nets, losses, score, rows, plan, rng, folder=folder, fingerprint=fingerprint, answers=known)
+        self.nets_, self.history_, self.best_epoch_, self.stopped_ = nets, run.history, run.best, run.stopped
+        return run
+
+    def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        facts = {"history": self.history_, "best_epoch": self.best_epoch_, "stopped": self.stopped_}
+        return facts, self.nets_.state_dict()
+
+    def _restore(self, box: Masked, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        self.history_, self.best_epoch_, self.stopped_ = facts["history"], facts["best_epoch"], facts["stopped"]
+        kind, layout = box.features.kind, box.features.layout
+        with torch.device("meta"):  # sizes are compared before memory is taken
+            nets = self._networks(kind, layout)
+        nets.load_state_dict(dict(tensors), assign=True)
+        self.nets_ = nets.to(self.base_.device).eval()

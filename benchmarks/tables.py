@@ -13,7 +13,6 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,30 +34,13 @@ SAMPLES = 5000
 MANY = 10_000
 
 
-def lime(model: object, data: Dataset, like: Explanation, seed: int) -> tuple[Explanation, float]:
+def lime(model: object, data: Dataset, rows: int, seed: int) -> tuple[Explanation, float]:
     """LIME's weights for every row and class, and the seconds they took."""
-    from lime.lime_tabular import LimeTabularExplainer
-
-    train, test = data.train.inputs.to_numpy(), data.test.inputs.to_numpy()[: len(like)]
-    names, classes = list(data.train.inputs.columns), len(data.classes)
-
-    def predict(X: np.ndarray) -> np.ndarray:
-        return model.predict_proba(as_frame(data, X))
-
-    explainer = LimeTabularExplainer(train, feature_names=names, class_names=list(data.classes), random_state=seed)
-    weights = torch.zeros_like(like.weights)
+    explainer = aimwise.METHODS["lime"](samples=SAMPLES)
+    explainer.fit(model, data.train.inputs, class_names=data.classes, seed=seed)
     started = time.perf_counter()
-    for i, row in enumerate(test):
-        found = explainer.explain_instance(row, predict, labels=range(classes), num_features=len(names), num_samples=SAMPLES)
-        for c in range(classes):
-            for j, w in found.as_map()[c]:
-                weights[i, j, c] = w
-    return replace(like, weights=weights, method="lime", check=None), time.perf_counter() - started
-
-
-def as_frame(data: Dataset, X: np.ndarray) -> object:
-    """An array as the frame that the model was fitted on."""
-    return data.train.inputs.iloc[:0].reindex(range(len(X))).assign(**dict(zip(data.train.inputs.columns, X.T, strict=True)))
+    explanation = explainer.explain(data.test.inputs.iloc[:rows])
+    return explanation, time.perf_counter() - started
 
 
 def scores(box: object, data: Dataset, explanation: Explanation) -> dict[str, float]:
@@ -98,7 +80,7 @@ def run(name: str, seed: int, rows: int) -> list[dict[str, object]]:
     model = zoo.random_forest(data)
     facts = {"data": name, "black box": "random forest", "accuracy": zoo.accuracy(model, data.test), "seed": seed}
     records: list[dict[str, object]] = []
-    judge, like = None, None
+    judge = None
     for method, made in (
         ("aim", aimwise.AIM()),
         ("aim, mean fill", aimwise.AIM()),
@@ -113,11 +95,11 @@ def run(name: str, seed: int, rows: int) -> list[dict[str, object]]:
             records.append(facts | {"method": method, "collapsed": str(e)})
             continue
         judge = judge or explainer.box_
-        like = explainer.explain(data.test.inputs.iloc[:rows])
+        ours = explainer.explain(data.test.inputs.iloc[:rows])
         cost = {"fit_seconds": explainer.fit_seconds_, "fit_queries": explainer.queries_, **seconds_for_many(explainer, data)}
         cost["rows_per_second"] = MANY / cost["predict_and_explain_10000_seconds"]
-        records.append(facts | {"method": method, "rows": len(like)} | cost | scores(judge, data, like))
-    theirs, seconds = lime(model, data, like, seed)
+        records.append(facts | {"method": method, "rows": len(ours)} | cost | scores(judge, data, ours))
+    theirs, seconds = lime(model, data, rows, seed)
     cost = {"rows_per_second": len(theirs) / seconds, "fit_seconds": 0.0}
     records.append(facts | {"method": "lime", "rows": len(theirs)} | cost | scores(judge, data, theirs))
     return records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aimwise import Check, Explanation
-from aimwise.errors import BadFile, BadSetting, UnknownName
+from aimwise.errors import BadFile, BadSetting, SingleClass, UnknownName
 
 
 def explanation(check=True):
@@ -198,3 +199,17 @@ def test_a_number_that_is_also_a_name_must_be_said_as_a_string():
 def test_json_is_read_from_a_path_given_as_text(tmp_path):
     explanation().to_json(str(tmp_path / "why.json"))
     assert len(Explanation.from_json(str(tmp_path / "why.json"))) == 2
+
+
+def test_an_explanation_of_one_class_says_so_and_can_be_drawn(tmp_path):
+    whole = explanation()
+    one = replace(whole, only=whole.prediction)
+    assert one[0].top(2) == whole[0].top(2)
+    with pytest.raises(SingleClass, match="by hand explained row 0 for 'yes' alone"):
+        one[0].top(2, target="no")
+    assert "the predicted one alone" in repr(one)
+    assert set(one.to_frame()["class"]) <= {one.classes[c] for c in one.prediction.tolist()}
+    assert torch.equal(Explanation.from_json(one.to_json()).only, one.only)
+    assert "explains the predicted class alone" in one.to_html(tmp_path / "one.html").read_text(encoding="utf-8")
+    assert one._repr_html_()
+    one.show()

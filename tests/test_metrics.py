@@ -27,6 +27,10 @@ def test_metrics_by_hand():
         "faithfulness": "higher",
         "sufficiency": "lower",
         "comprehensiveness": "higher",
+        "flips": "higher",
+        "kl": "lower",
+        "positive_log_odds": "higher",
+        "negative_log_odds": "lower",
     }
 
 

@@ -167,7 +167,7 @@ def owner_outside(path):
         (lambda p: rewrite(p, format="shap"), "not written by aimwise"),
         (lambda p: rewrite(p, version=0), "version 0, an older one"),
         (lambda p: rewrite(p, version=99), "version 99, a newer or unknown one"),
-        (lambda p: rewrite(p, method="os.system"), "holds the method 'os.system'; known here: aim, random"),
+        (lambda p: rewrite(p, method="os.system"), "holds the method 'os.system'; known here: aim, "),
         (lambda p: rewrite(p, settings={"alpha": 1.0, "evil": 2}), "damaged"),
         (lambda p: rewrite(p, settings=7), "damaged"),
         (lambda p: rewrite(p, classes=["only"]), "damaged: 1 classes but a base"),

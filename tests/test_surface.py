@@ -15,7 +15,7 @@ SOURCE = Path(aimwise.__file__).parent
 
 PUBLIC = {
     "AIM", "BlackBox", "Check", "Columns", "Explainer", "Explanation", "Features", "FunctionBox", "METHODS", "Patches", "Pixels",
-    "Random", "Segments", "SklearnBox", "TextBox", "Tokens", "TorchBox", "Words", "load",
+    "Random", "Scores", "Segments", "SklearnBox", "TextBox", "Tokens", "TorchBox", "Words", "compare", "evaluate", "load",
 }  # fmt: skip
 
 LAYERS = [
@@ -25,6 +25,7 @@ LAYERS = [
     {"nn", "records", "render"},
     {"masked"},
     {"explainers", "metrics", "data"},
+    {"scores"},
     {"demo"},
     {"cli"},
     {"__main__"},

@@ -19,3 +19,6 @@ from aimwise.features import Pixels as Pixels
 from aimwise.features import Segments as Segments
 from aimwise.features import Tokens as Tokens
 from aimwise.features import Words as Words
+from aimwise.scores import Scores as Scores
+from aimwise.scores import compare as compare
+from aimwise.scores import evaluate as evaluate

@@ -237,7 +237,8 @@ class Explanation:
         from aimwise.render.html import page, section
 
         path = Path(path)
-        text = page(title, [section(title, self, truth=truth)])
+        about = title if self.only is None else f"{title} ({self.method} explains the predicted class alone)"
+        text = page(title, [section(about, self._opened(), truth=truth)])
         write_text(path, text)
         return path
 
@@ -262,7 +263,7 @@ class Explanation:
         from aimwise.render.figures import checked_path, drawn, saved
 
         file = None if path is None else checked_path(path)
-        figure = drawn(self, target=target, classes=classes, truth=truth, k=k, columns=columns)
+        figure = drawn(self._opened(), target=target, classes=classes, truth=truth, k=k, columns=columns)
         if file is not None:
             saved(figure, file)
         return figure
@@ -275,12 +276,16 @@ class Explanation:
         """
         from aimwise.render.terminal import show
 
-        show(self, target=target, k=k)
+        show(self._opened(), target=target, k=k)
 
     def _repr_html_(self) -> str:
         from aimwise.render.notebook import inline
 
-        return inline(self)
+        return inline(self._opened())
+
+    def _opened(self) -> Explanation:
+        """The same record to draw: a class that was not explained has weights of 0."""
+        return self if self.only is None else replace(self, only=None)
 
     def __repr__(self) -> str:
         rows, d, c = self.weights.shape

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox
-from aimwise.blackbox.base import no_gradients
+from aimwise.blackbox.base import Move, no_gradients
 from aimwise.errors import AimwiseError, BadBlackBox, OutOfQueries
 from aimwise.features.base import Features
 from aimwise.progress import bar
@@ -90,10 +90,17 @@ class Masked:
     def each(self, batch: Batch, z: Float[Tensor, "B M d"], rng: torch.Generator) -> Float[Tensor, "B M C"]:
         """Probabilities for M masks of every row."""
         rows, masks, d = z.shape
-        z = (z * batch.present[:, None]).reshape(rows * masks, d)
         of = torch.arange(rows).repeat_interleave(masks)
-        answers = [self._dimmed(batch, of, z, rng) for _ in range(self.draws if self.features.random else 1)]
-        return torch.stack(answers).mean(0).reshape(rows, masks, answers[0].shape[1])
+        answers = self._averaged(batch, of, (z * batch.present[:, None]).reshape(rows * masks, d), rng)
+        return answers.reshape(rows, masks, answers.shape[1])
+
+    def some(self, batch: Batch, of: Int[Tensor, " n"], z: Float[Tensor, "n d"], rng: torch.Generator) -> Float[Tensor, "n C"]:
+        """Probabilities for n masks, each of the row whose number stands in `of`: rows may have different numbers of masks."""
+        return self._averaged(batch, of, z * batch.present[of.to(z.device)], rng)
+
+    def answers(self, inputs: Any) -> Float[Tensor, "n C"]:
+        """Probabilities of inputs that a method changed by itself, in the black box's own form, asked about at once."""
+        return self._ask(inputs, len(inputs))
 
     def whole(self, batch: Batch) -> Float[Tensor, "B C"]:
         """Probabilities of the inputs as they are."""
@@ -106,6 +113,18 @@ class Masked:
         started = time.perf_counter()
         try:
             return self.blackbox.scores(self.features.dim(batch, z * batch.present, rng)).to(z.device)
+        finally:
+            self.meter.seconds += time.perf_counter() - started
+
+    def near(self, batch: Batch, move: Move) -> Float[Tensor, "B C"]:
+        """Probabilities of inputs moved where the model computes with them, through which gradients flow: see `BlackBox.near`."""
+        self.meter.take(len(batch))
+        started = time.perf_counter()
+        try:
+            whole = torch.ones_like(batch.present, dtype=torch.float32).requires_grad_()  # whole numbers come as floats then
+            with torch.enable_grad():
+                inputs = self.features.dim(batch, whole, torch.Generator())
+            return self.blackbox.near(inputs, move).to(batch.present.device)
         finally:
             self.meter.seconds += time.perf_counter() - started
 
@@ -129,6 +148,15 @@ class Masked:
         if count is None:
             raise BadBlackBox("The black box has not answered yet, so its classes are not known. Ask it first.")
         return self.blackbox.class_names or tuple(f"class {c}" for c in range(count))
+
+    def _averaged(self, batch: Batch, of: Tensor, z: Tensor, rng: torch.Generator) -> Tensor:
+        """Probabilities for each mask in z, of the row whose number stands in `of`, averaged over the draws of a random fill."""
+        draws, answers = self.draws if self.features.random else 1, []
+        at_once = max(1, self.rows_per_call // max(len(z), 1))
+        for n in (min(at_once, draws - start) for start in range(0, draws, at_once)):
+            said = self._dimmed(batch, of.repeat(n), z.repeat(n, 1), rng)  # several draws in one call
+            answers.append(said.reshape(n, len(z), said.shape[1]))
+        return torch.cat(answers).mean(0)
 
     def _dimmed(self, batch: Batch, of: Tensor, z: Tensor, rng: torch.Generator) -> Tensor:
         """Probabilities for each mask in z, of the row whose number stands in `of`."""

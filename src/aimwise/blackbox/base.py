@@ -13,6 +13,7 @@ from torch import Tensor
 
 from aimwise.errors import BadBlackBox, BadSetting
 
+Move = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 OUTPUTS = ("auto", "probs", "logits", "binary_probs", "binary_logits")
 SUM_TOLERANCE = 1e-2
 
@@ -29,6 +30,8 @@ class BlackBox(ABC):
     """How a word is taken away from the texts it is asked about, where the user does not say."""
     rows_per_call: int = 8192
     """How many inputs it is best asked about at once."""
+    traced_per_call: int = 1 << 16
+    """How many numbers or tokens it is asked about at once where all that it computes is kept for gradients."""
     gradients: bool = False
     """Whether gradients flow through `scores` back to what it is asked about."""
 
@@ -45,6 +48,14 @@ class BlackBox(ABC):
 
     def scores(self, inputs: Any) -> Float[Tensor, "B C"]:
         """A score for every class and input, as the model gives them, through which gradients flow."""
+        raise no_gradients(self)
+
+    def near(self, inputs: Any, move: Move) -> Float[Tensor, "B C"]:
+        """Probabilities of what `move` makes of the numbers that the model computes with, through which gradients flow.
+
+        move: is given row numbers (b,), the numbers of these rows, and, where these are embeddings (b, L, e), the feature that
+        each of the L belongs to, -1 for none. Inputs that are numbers themselves are moved as they are, without the last.
+        """
         raise no_gradients(self)
 
     def _check_classes(self, found: int) -> None:

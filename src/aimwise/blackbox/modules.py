@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aimwise.blackbox.base import BlackBox, as_matrix, centred, known_output, normalised, settled
+from aimwise.blackbox.base import BlackBox, Move, as_matrix, centred, known_output, normalised, settled
 from aimwise.errors import BadBlackBox
 from aimwise.gates import GatedIds
+
+Change = Callable[[Tensor], Tensor]
 
 
 class TorchBox(BlackBox):
@@ -45,14 +47,26 @@ class TorchBox(BlackBox):
     def scores(self, inputs: Any) -> Tensor:
         gated = isinstance(inputs, GatedIds)
         x, share = (inputs.ids, inputs.share) if gated else (as_tensor(inputs), None)
-        answer = self._scores(x, share, gradients=True)
+        answer = self._scores(x, None if share is None else scaling(share), gradients=True)
         self.output = settled(self.output, answer)
         return centred(answer, self.output)
+
+    def near(self, inputs: Any, move: Move) -> Tensor:
+        rows = torch.arange(len(inputs))
+        if isinstance(inputs, GatedIds):
+            owner = torch.arange(inputs.ids.shape[1]).expand_as(inputs.ids)
+            answer = self._scores(inputs.ids, lambda made: move(rows, made, owner), gradients=True)
+        else:
+            place = place_of(self.module)
+            x = move(rows, as_tensor(inputs).to(place.device, place.dtype), None)
+            answer = self._scores(x, None, gradients=True)
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output)
 
     def _halves(self, x: Tensor, share: Tensor | None) -> Tensor:
         """The scores of all rows; where the GPU's memory is too small for them at once, of one half after the other."""
         try:
-            return self._scores(x, share)
+            return self._scores(x, None if share is None else scaling(share))
         except torch.cuda.OutOfMemoryError:
             if len(x) < 2:
                 raise
@@ -60,13 +74,13 @@ class TorchBox(BlackBox):
         parts = (slice(half), slice(half, None))
         return torch.cat([self._halves(x[part], None if share is None else share[part]) for part in parts])
 
-    def _scores(self, x: Tensor, share: Tensor | None, *, gradients: bool = False) -> Tensor:
+    def _scores(self, x: Tensor, change: Change | None, *, gradients: bool = False) -> Tensor:
         place = place_of(self.module)
         x = x.to(place.device, place.dtype) if x.is_floating_point() else x.to(place.device)
         with ExitStack() as stack:
             stack.enter_context(evaluating(self.module, gradients=gradients))
-            if share is not None:
-                stack.enter_context(embeddings_kept(self.module, self.embedding, x, share))
+            if change is not None:
+                stack.enter_context(embeddings_changed(self.module, self.embedding, x, change))
             return as_matrix(scores_of(self.module(x)), len(x))
 
 
@@ -81,18 +95,26 @@ def evaluating(module: nn.Module, *, gradients: bool = False) -> Iterator[None]:
     training = [part for part in module.modules() if part.training]
     for part in training:
         part.training = False
+    cudnn = torch.backends.cudnn.enabled
     try:
-        # cuDNN's recurrent networks have gradients while training only
-        with torch.set_grad_enabled(gradients), torch.backends.cudnn.flags(enabled=not gradients):
+        if gradients and any(isinstance(part, nn.RNNBase) for part in module.modules()):
+            torch.backends.cudnn.enabled = False  # its recurrent networks have gradients while training only
+        with torch.set_grad_enabled(gradients):
             yield
     finally:
+        torch.backends.cudnn.enabled = cudnn
         for part in training:
             part.training = True
 
 
+def scaling(share: Tensor) -> Change:
+    """How embeddings are kept by a share of each."""
+    return lambda made: made * share.to(made.device, made.dtype)[..., None]
+
+
 @contextmanager
-def embeddings_kept(module: nn.Module, embedding: nn.Module | None, ids: Tensor, share: Tensor) -> Iterator[None]:
-    """Inside, what the embedding says of each id is multiplied by that id's share."""
+def embeddings_changed(module: nn.Module, embedding: nn.Module | None, ids: Tensor, change: Change) -> Iterator[None]:
+    """Inside, what the embedding says of the ids is what `change` makes of it."""
     kept: set[nn.Module] = set()
     other: set[nn.Module] = set()
 
@@ -100,8 +122,8 @@ def embeddings_kept(module: nn.Module, embedding: nn.Module | None, ids: Tensor,
         same = bool(given) and isinstance(given[0], Tensor) and torch.equal(given[0], ids)
         if (same and layer in other) or (not same and layer in kept):
             raise BadBlackBox(
-                f"fill='zero': the layer that embeds the ids is also handed others (as a decoder's are), which cannot be scaled. "
-                f"Choose another fill for {type(module).__name__}."
+                f"The layer that embeds the ids is also handed others (as a decoder's are), which cannot be changed with them. "
+                f"Choose a fill other than 'zero', or a method without gradients, for {type(module).__name__}."
             )
         if not same and embedding is None:
             other.add(layer)
@@ -109,10 +131,11 @@ def embeddings_kept(module: nn.Module, embedding: nn.Module | None, ids: Tensor,
         if made.shape[:2] != ids.shape:
             raise BadBlackBox(
                 f"The embedding returned shape {tuple(made.shape)} for ids of shape {tuple(ids.shape)}, wanted one vector for "
-                "each id. Pass the layer that embeds the ids, embedding=module..., or choose a fill other than 'zero'."
+                "each id. Pass the layer that embeds the ids, embedding=module..., or choose a fill other than 'zero' and a "
+                "method without gradients."
             )
         kept.add(layer)
-        return made * share.to(made.device, made.dtype)[..., None]
+        return change(made)
 
     layers = [embedding] if embedding is not None else [part for part in module.modules() if isinstance(part, nn.Embedding)]
     hooks = [layer.register_forward_hook(keep) for layer in layers]
@@ -123,8 +146,8 @@ def embeddings_kept(module: nn.Module, embedding: nn.Module | None, ids: Tensor,
             hook.remove()
     if not kept:
         raise BadBlackBox(
-            f"fill='zero' zeroes embeddings, but no nn.Embedding of {type(module).__name__} was handed the ids. Pass the layer "
-            "that embeds them, embedding=module..., or choose another fill."
+            f"Embeddings are to be changed, but no nn.Embedding of {type(module).__name__} was handed the ids. Pass the layer "
+            "that embeds them, embedding=module..., or choose a fill other than 'zero' and a method without gradients."
         )
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aimwise.blackbox.base import BlackBox, as_matrix, centred, known_output, normalised, settled
-from aimwise.blackbox.modules import as_tensor, embeddings_kept, evaluating, place_of, scores_of
+from aimwise.blackbox.base import BlackBox, Move, as_matrix, centred, known_output, normalised, settled
+from aimwise.blackbox.modules import as_tensor, embeddings_changed, evaluating, place_of, scaling, scores_of
 from aimwise.errors import BadBlackBox, BadSetting
 from aimwise.gates import GatedTexts
 
@@ -143,6 +143,7 @@ class TextBox(BlackBox):
         if comes_from(module, "transformers"):
             output, class_names = "logits" if output == "auto" else output, class_names or labels_of(module)
         self.module, self.embedding, self.tokens_per_call = module, embedding, tokens_per_call
+        self.traced_per_call = max(1, tokens_per_call // 4)
         self.output = known_output(output)
         self.class_names = tuple(map(str, class_names)) if class_names is not None else None
         self.tokenizer: Tokenizer = (
@@ -164,8 +165,13 @@ class TextBox(BlackBox):
         self.output = settled(self.output, answer)
         return centred(answer, self.output)
 
-    def _scores(self, inputs: Any, *, gradients: bool = False) -> Tensor:
-        """What the module says of texts, or of texts whose words are kept by a share."""
+    def near(self, inputs: Any, move: Move) -> Tensor:
+        answer = self._scores(inputs, gradients=True, move=move)
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output)
+
+    def _scores(self, inputs: Any, *, gradients: bool = False, move: Move | None = None) -> Tensor:
+        """What the module says of texts, of texts whose words are kept by a share, or of those whose embeddings are moved."""
         texts = inputs.texts if isinstance(inputs, GatedTexts) else inputs
         if not len(texts):
             return self._scores([""])[:0]
@@ -175,7 +181,7 @@ class TextBox(BlackBox):
         words = self._words(inputs, encoded, which) if isinstance(inputs, GatedTexts) else None
         order = np.argsort(encoded.lengths[which], kind="stable")
         parts = self._parts(order, encoded.lengths[which], encoded.left)
-        answers = [self._part(encoded, which, words, rows, inputs, gradients) for rows in parts]
+        answers = [self._part(encoded, which, words, rows, inputs, gradients, move) for rows in parts]
         return torch.cat(answers)[torch.from_numpy(np.argsort(order))]
 
     def _parts(self, order: np.ndarray, lengths: np.ndarray, left: bool) -> Iterator[np.ndarray]:
@@ -200,7 +206,14 @@ class TextBox(BlackBox):
         return owners(encoded.places, inputs.spans[first])
 
     def _part(
-        self, encoded: Encoded, which: np.ndarray, words: np.ndarray | None, rows: np.ndarray, inputs: Any, gradients: bool
+        self,
+        encoded: Encoded,
+        which: np.ndarray,
+        words: np.ndarray | None,
+        rows: np.ndarray,
+        inputs: Any,
+        gradients: bool,
+        move: Move | None,
     ) -> Tensor:
         """The module's scores for some rows."""
         place = place_of(self.module)
@@ -212,10 +225,12 @@ class TextBox(BlackBox):
                 width = part.inputs[IDS].shape[1]
                 owner = words[which[rows]]
                 owner = torch.from_numpy(owner[:, -width:] if encoded.left else owner[:, :width])
-                share = inputs.share[torch.from_numpy(rows).to(inputs.share.device)].cpu()
+                index = torch.from_numpy(rows)
+                share = inputs.share[index.to(inputs.share.device)].cpu()
                 share = torch.where(owner >= 0, share.gather(1, owner.clamp_min(0)), 1.0).to(place.device)  # (b, L)
                 if inputs.fill == "zero":
-                    stack.enter_context(embeddings_kept(self.module, self.embedding, given[IDS], share))
+                    change = scaling(share) if move is None else lambda made: move(index, made, owner)
+                    stack.enter_context(embeddings_changed(self.module, self.embedding, given[IDS], change))
                 else:
                     given = self._replaced(given, share > 0.5, inputs.fill)
             answer = self.module(**given) if self.tokenizer.named else self.module(given[IDS])

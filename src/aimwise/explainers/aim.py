@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from aimwise.batch import Batch
 from aimwise.errors import BadSetting, unknown
-from aimwise.explainers.asked import Asked
+from aimwise.explainers.asked import Asked, Draw
 from aimwise.explainers.judge import Judge
 from aimwise.explainers.learned import Learned
+from aimwise.explainers.steps import asked_steps
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
 from aimwise.nn.build import family
@@ -130,9 +131,10 @@ class AIM(Learned):
         judge, rows = Judge.hold_out(box, data, probs, rng)
         learn = self._from_selected_masks
         if self.masks == "uniform":
-            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self.most_queries, self._plan(), rng)
+            draw = partial(sampling.uniform_masks, noise=box.features.noise)
+            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self.most_queries, self._plan(), rng, draw=draw)
             rows = rows if asked is None else asked.rows
-            learn = partial(self._from_random_masks, asked)
+            learn = partial(self._from_random_masks, asked, draw)
 
         def epoch(order: Tensor) -> Iterator[Tensor]:
             return learn(nets, box, data, probs, order, rng)
@@ -149,6 +151,7 @@ class AIM(Learned):
     def _from_random_masks(
         self,
         asked: Asked | None,
+        draw: Draw,
         nets: nn.ModuleDict,
         box: Masked,
         data: Batch,
@@ -158,24 +161,24 @@ class AIM(Learned):
     ) -> Iterator[Tensor]:
         """L1 + beta ||W||_2,1 on masks of every size; the masks of several steps are asked about in one call."""
         entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
-        steps_ahead = max(1, box.rows_per_call // (self.batch_size * self.masks_per_row))
-        for ahead in torch.split(order, self.batch_size * steps_ahead):
-            ahead = ahead[data.present[ahead.to(probs.device)].sum(1).argsort(stable=True).cpu()]  # like sizes go together
-            block, known = box.features.trim(data.pick(ahead)), probs[ahead.to(probs.device)]
-            if asked is None:
-                masks = sampling.uniform_masks(block.present, self.masks_per_row, rng, noise=box.features.noise)  # (A, M, d)
-                answers = box.each(block, masks, rng)  # (A, M, C)
-            else:
-                masks, answers = asked.draw(ahead, self.masks_per_row, rng)
-                masks = masks[..., : block.present.shape[1]]
-            whole = block.present[:, None].to(masks.dtype)  # (A, 1, d), whose answer is known already
-            masks, answers = torch.cat([masks, whole], 1), torch.cat([answers, known[:, None]], 1)
-            steps = torch.split(torch.arange(len(ahead)), self.batch_size)
-            for i in torch.randperm(len(steps), generator=rng).tolist():
-                batch, here = box.features.trim(block.pick(steps[i])), steps[i].to(probs.device)
-                W = nets["explainer"](batch.x, known[here])  # (B, d, C)
-                scores = losses.additive(W, masks[here, :, : W.shape[1]], self.base_)  # (B, M + 1, C)
-                yield entropy(target(answers[here]), scores) + self.beta * norm(W * batch.present[..., None])
+        steps = asked_steps(
+            box,
+            data,
+            probs,
+            order,
+            size=self.batch_size,
+            masks=self.masks_per_row,
+            asked=asked,
+            draw=draw,
+            ask=box.each,
+            rng=rng,
+        )
+        for batch, known, z, said in steps:
+            whole = batch.present[:, None].to(z.dtype)  # (B, 1, d), whose answer is known already
+            z, said = torch.cat([z, whole], 1), torch.cat([said, known[:, None]], 1)
+            W = nets["explainer"](batch.x, known)  # (B, d, C)
+            scores = losses.additive(W, z, self.base_)  # (B, M + 1, C)
+            yield entropy(target(said), scores) + self.beta * norm(W * batch.present[..., None])
 
     def _from_selected_masks(
         self, nets: nn.ModuleDict, box: Masked, data: Batch, probs: Tensor, order: Tensor, rng: torch.Generator

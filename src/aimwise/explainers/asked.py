@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,8 +12,9 @@ from torch import Tensor
 from aimwise.batch import Batch
 from aimwise.errors import OutOfQueries
 from aimwise.masked import Masked
-from aimwise.nn.sampling import uniform_masks
 from aimwise.training import Plan
+
+Draw = Callable[[Tensor, int, torch.Generator], Tensor]
 
 FEWEST = 4  # masks of a row: rather fewer rows than fewer masks of each
 MOST_CELLS = 1 << 28  # of all masks together
@@ -29,11 +31,21 @@ class Asked:
 
     @classmethod
     def within_budget(
-        cls, box: Masked, data: Batch, rows: Int[Tensor, " n"], masks: int, most: int | None, plan: Plan, rng: torch.Generator
+        cls,
+        box: Masked,
+        data: Batch,
+        rows: Int[Tensor, " n"],
+        masks: int,
+        most: int | None,
+        plan: Plan,
+        rng: torch.Generator,
+        *,
+        draw: Draw,
     ) -> Asked | None:
         """None if the black box may be asked about fresh masks in every epoch; else as many as it may be asked about.
 
         most: asking about more than so many masks is not worth the time, even if it is allowed.
+        draw: how masks of rows are drawn, from which features are present and how many masks are wanted.
         """
         left = min((limit for limit in (box.meter.left, most) if limit is not None), default=None)
         if left is None or left >= plan.epochs * plan.rows(len(rows)) * masks:
@@ -43,7 +55,7 @@ class Asked:
         some = rows[torch.randperm(len(rows), generator=rng)[: max(1, left // FEWEST)]] if left < FEWEST * len(rows) else rows
         batch = data.pick(some)
         each = min(left // len(some), max(FEWEST, MOST_CELLS // batch.present.numel()))
-        z = uniform_masks(batch.present, each, rng, noise=box.features.noise)  # (n, M, d)
+        z = draw(batch.present, each, rng)  # (n, M, d)
         place = torch.full((len(data),), -1)
         place[some] = torch.arange(len(some))
         return cls(some, place, z.bool(), box.each(batch, z, rng))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -21,7 +22,7 @@ from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox, as_blackbox
 from aimwise.blackbox.base import as_matrix, check_rows
 from aimwise.device import resolve_device, seeded
-from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted, OutOfQueries
+from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted, OutOfQueries, SingleClass
 from aimwise.explanation import Check, Explanation, Trial
 from aimwise.features import as_features
 from aimwise.features.base import Features
@@ -49,6 +50,9 @@ class Explainer(ABC):
     rows_at_once: ClassVar[int] = 4096
     """How many inputs are weighed together, and lost together when the black box may not be asked any more."""
 
+    gradients: ClassVar[bool] = False
+    """Whether it needs a black box through which gradients flow."""
+
     device: str = "auto"
 
     @abstractmethod
@@ -62,6 +66,16 @@ class Explainer(ABC):
     @property
     def every_class(self) -> bool:
         """Whether it weighs features for every class, or for the predicted one alone."""
+        return True
+
+    @property
+    def asks(self) -> bool:
+        """Whether explaining asks the black box about changed inputs, and not about the inputs themselves alone."""
+        return False
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the weights hang on the seed; if not, a random fill's draws alone can change them."""
         return True
 
     def _suits(self, box: Masked) -> None:
@@ -86,6 +100,7 @@ class Explainer(ABC):
         *,
         features: Features | None = None,
         class_names: Sequence[str] | None = None,
+        probs: Any = None,
         seed: int = 0,
         folder: str | Path | None = None,
         max_queries: int | None = None,
@@ -96,6 +111,7 @@ class Explainer(ABC):
         model: a fitted classifier with predict_proba, a torch module, a text-classification pipeline of transformers, a function
         inputs -> (n, C) probabilities, or a `BlackBox` such as `TextBox(module, tokenizer)`.
         features: what the features are; by default the kind that suits the inputs.
+        probs: the model's answers to these inputs, if they are known; it is not asked about them then.
         folder: keep a checkpoint there each epoch; a fit that was killed goes on from it and ends with the same weights.
         max_queries: the most inputs the model may be asked about; the fit ends well with the best it has by then.
         retries: how often to ask again when the model raises.
@@ -110,10 +126,12 @@ class Explainer(ABC):
         self._suits(box)
         data = learned.encode(inputs).to(place)
         with seeded(seed, place):
-            probs = box.whole(data)
+            answers = box.whole(data) if probs is None else None  # first: what the outputs are is told from whole inputs
             self.base_ = empty_log_odds(box, data, seed).to(place)
             self.classes_, self.named_, self.seed_ = box.classes(), class_names is not None, seed
-            self._fit(box, data, probs, seed, Path(folder) if folder is not None else None)
+            if answers is None:
+                answers = self._checked_probs(probs, len(data)).to(place)
+            self._fit(box, data, answers, seed, Path(folder) if folder is not None else None)
         self.queries_, self.fit_seconds_ = box.meter.queries, time.perf_counter() - started
         box.meter.most = None  # the limit was for this fit
         self.box_ = box
@@ -139,7 +157,7 @@ class Explainer(ABC):
         check_count("max_queries", max_queries, 0)
         box, features = self._fitted(), self._fitted().features
         data = features.encode(inputs).to(torch.device("cpu"))
-        known = self._known_probs(probs, len(data))
+        known = None if probs is None else self._checked_probs(probs, len(data))
         weights = torch.zeros(*data.present.shape, len(self.classes_))  # (N, d, C)
         probs_ = torch.zeros(len(data), len(self.classes_))
         by_size = data.present.sum(1).argsort(stable=True)  # inputs of like size go together
@@ -157,11 +175,13 @@ class Explainer(ABC):
                         done += len(batch)
                         shown.update(len(batch))
                 explanation = self._explanation(features, data, weights, probs_)
-                return replace(
+                explanation = replace(
                     explanation,
                     check=self._checked(box, data, explanation, check) if check else None,
                     trial=self._tried(box, data, explanation, top) if top else None,
                 )
+            self._remembered()[explanation] = data
+            return explanation
         except (KeyboardInterrupt, OutOfQueries) as e:
             e.rows = by_size[:done].sort().values  # type: ignore[union-attr]
             e.explanation = self._explanation(features, data, weights, probs_)[e.rows]  # type: ignore[union-attr]
@@ -188,6 +208,38 @@ class Explainer(ABC):
             regions=features.regions(data),
             only=None if self.every_class else probs.argmax(-1),
         )
+
+    def refine(self, explanation: Explanation, inputs: Any = None, *, budget: int = 512) -> Explanation:
+        """The explanation improved row by row with `budget` more questions to the model about each row.
+
+        Each row's weights start where they are and follow the model's answers to random masks of that row alone for as long as
+        they get better on masks held back; so what one pass missed of a row is made good. inputs: those that were explained; they
+        are remembered while the explanation is kept, but not for parts of it.
+        """
+        from aimwise.explainers.refined import refined
+
+        check_count("budget", budget, 8)
+        if explanation.only is not None:
+            raise SingleClass(f"{self.method} weighs one class; what is refined is the additive explanation of all classes.")
+        if inputs is None:
+            if explanation not in self._remembered():
+                raise BadSetting("These inputs are not known any more. Pass them: refine(explanation, inputs, budget=...).")
+            data = self._remembered()[explanation]
+        else:
+            data = self._fitted().features.encode(inputs).to(torch.device("cpu"))
+        if data.present.shape != explanation.present.shape or not torch.equal(data.present, explanation.present):
+            raise BadFeatures(
+                f"Got {len(data)} inputs that are not those of the explanation of {len(explanation)}. Pass the same."
+            )
+        return refined(self._fitted(), data, explanation, budget, self.seed_ + 3)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "inputs_"}
+
+    def _remembered(self) -> WeakKeyDictionary[Explanation, Batch]:
+        """The inputs of explanations that are still kept by someone."""
+        kept: WeakKeyDictionary[Explanation, Batch] = self.__dict__.setdefault("inputs_", WeakKeyDictionary())
+        return kept
 
     def explain_batches(self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0, top: int = 0) -> Iterator[Explanation]:
         """Explain inputs from any iterable, a generator too, so many at a time: memory does not grow with their number."""
@@ -227,9 +279,7 @@ class Explainer(ABC):
                 images.append(box.features.pictures(box.features.dim(data, mask * data.present, rng)))
         return Trial(k, said[0], said[1], *images)
 
-    def _known_probs(self, probs: Any, n: int) -> Tensor | None:
-        if probs is None:
-            return None
+    def _checked_probs(self, probs: Any, n: int) -> Tensor:
         found = as_matrix(probs, len(probs)).detach().cpu()
         if tuple(found.shape) != (n, len(self.classes_)):
             raise BadSetting(f"probs has shape {tuple(found.shape)}, wanted {(n, len(self.classes_))}: one row per input.")

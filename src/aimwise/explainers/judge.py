@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from aimwise.batch import Batch
 from aimwise.errors import Collapsed
+from aimwise.explainers.asked import Draw
 from aimwise.explainers.base import overlap
 from aimwise.masked import Masked
 from aimwise.nn.losses import additive
@@ -37,15 +39,15 @@ class Judge:
     said: Float[Tensor, "B M C"]
 
     @classmethod
-    def hold_out(cls, box: Masked, data: Batch, probs: Tensor, rng: torch.Generator) -> tuple[Judge, Tensor]:
-        """A judge on some of the rows, and the numbers of the others."""
-        n = len(data)
-        held = min(max(round(SHARE * n), FEWEST), MOST, n // 2)
-        order = torch.randperm(n, generator=rng)
-        out, rest = order[:held], order[held:]
+    def hold_out(
+        cls, box: Masked, data: Batch, probs: Tensor, rng: torch.Generator, *, draw: Draw | None = None
+    ) -> tuple[Judge, Tensor]:
+        """A judge on some of the rows, and the numbers of the others; masks are uniform unless another way to draw is given."""
+        out, rest = held_out(len(data), rng)
         batch = box.features.trim(data.pick(out))
-        masks, draws = affordable(box, held)
-        z = uniform_masks(batch.present, masks, rng, noise=box.features.noise)
+        masks, draws = affordable(box, len(out))
+        draw = draw or partial(uniform_masks, noise=box.features.noise)
+        z = draw(batch.present, masks, rng)
         said = box.averaged(draws).each(batch, z, rng)
         return cls(batch, probs[out.to(probs.device)], z, said), rest
 
@@ -53,13 +55,13 @@ class Judge:
         """Agreement with the black box (of labels if `hard`, else of probabilities), and the signs of a collapse."""
         scores = additive(W, self.z, base)  # (B, M, C)
         same = (scores.argmax(-1) == self.said.argmax(-1)).float() if hard else overlap(scores.softmax(-1), self.said)
-        numbers = {"agreement": float(same.mean()), "tracking": self._tracking(W)}
+        numbers = {"agreement": float(same.mean()), "tracking": self.tracking(W)}
         numbers["variation"] = float(W.std(1).max()) if W.shape[1] > 1 else float(W.std())
         if pi is not None:
             numbers["selected"] = float(pi[self.batch.present].mean())
         return numbers
 
-    def _tracking(self, W: Tensor) -> float:
+    def tracking(self, W: Float[Tensor, "B d C"]) -> float:
         """The mean correlation, over the masks of a row, of its additive score and the black box's probability."""
         c = self.probs.argmax(-1)[:, None, None]  # (B, 1, 1)
         p = self.said.gather(2, c.expand(-1, self.said.shape[1], 1)).squeeze(2)  # (B, M)
@@ -98,6 +100,13 @@ class Judge:
                 f"The weights do not follow the black box: correlation {best['tracking']:.2f} on held-out masks, loss "
                 f"{best['loss']:.3f}. Train on more rows or for more epochs, try another fill, or use the default recipe AIM()."
             )
+
+
+def held_out(n: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """The numbers of some of n rows to judge by, and those of the others."""
+    held = min(max(round(SHARE * n), FEWEST), MOST, n // 2)
+    order = torch.randperm(n, generator=rng)
+    return order[:held], order[held:]
 
 
 def affordable(box: Masked, rows: int) -> tuple[int, int]:

@@ -27,7 +27,8 @@ class Random(Explainer):
     def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
         x = batch.x.cpu().flatten(1).double().contiguous().view(torch.int64)  # (B, p) the bits of each number
         place = torch.arange(batch.present.shape[1] * probs.shape[1])  # (d * C,)
-        key = mixed(x + mixed(torch.arange(x.shape[1]) + self.seed_)).sum(1)  # (B,)
+        stirred = mixed(x + mixed(torch.arange(x.shape[1]) + self.seed_))  # (B, p)
+        key = torch.where(x == 0, 0, stirred).sum(1)  # (B,), padding does not count
         bits = mixed(key[:, None] + mixed(place + self.seed_))  # (B, d * C)
         noise = (bits >> 11).double() / 2**52  # uniform in [-1, 1)
         return noise.float().reshape(*batch.present.shape, probs.shape[1]).to(probs.device)

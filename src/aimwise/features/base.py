@@ -80,6 +80,11 @@ class Features(ABC):
         new._check_settings()
         return new
 
+    @property
+    @abstractmethod
+    def fills(self) -> tuple[str, ...]:
+        """The fills that an explanation is judged by where nothing else is said: its own and another."""
+
     def softened(self: F) -> F:
         """The same features with a fill that can keep every one of them by a share, as gradients need it."""
         if not bool(self.soft.all()):
@@ -88,6 +93,10 @@ class Features(ABC):
                 f"Gradients need features that can be kept by a share; {', '.join(hard[:3])}{', ...' * (len(hard) > 3)} cannot. "
                 "Hand them over as floats, or use a method without gradients."
             )
+        return self
+
+    def drawn(self: F, rng: torch.Generator) -> F:
+        """The same features with a random fill drawn once: one stand-in for all inputs, whenever it is asked for."""
         return self
 
     @abstractmethod
@@ -129,6 +138,13 @@ class Features(ABC):
     @abstractmethod
     def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B ..."]:
         """The gate of each feature at every position of `x` that belongs to it."""
+
+    def gathered(self, batch: Batch, cells: Float[Tensor, "B ..."]) -> Float[Tensor, "B d"]:
+        """The sum over each feature of a number for every cell of the inputs, which are in the form the black box takes."""
+        with torch.enable_grad():
+            z = torch.zeros(batch.present.shape, device=batch.present.device, requires_grad=True)
+            spread = self.spread(batch, z)
+        return torch.autograd.grad(spread, z, cells.to(spread))[0]
 
     @abstractmethod
     def values(self, batch: Batch) -> np.ndarray:

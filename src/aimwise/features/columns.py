@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -83,6 +83,10 @@ class Columns(Features):
         return self.facts_.soft
 
     @property
+    def fills(self) -> tuple[str, ...]:
+        return self.fill, "background" if self.fill == "mean" else "mean"
+
+    @property
     def random(self) -> bool:
         return self.fill in ("background", "noise")
 
@@ -134,6 +138,23 @@ class Columns(Features):
         keep = torch.where(self.soft.to(z.device), z, (z > 0.5).to(z.dtype))  # (B, d)
         fill = self.facts_.fills.draw(self.fill, len(z), rng)  # (B, p)
         return rows_of(batch).mixed(self.facts_.columns, self.spread(batch, keep), fill)
+
+    def drawn(self, rng: torch.Generator) -> Columns:
+        if not self.random:
+            return self
+        new, fills = copy.copy(self), self.facts_.fills
+        new.facts_ = replace(self.facts_, fills=replace(fills, constant=fills.draw(self.fill, 1, rng)[0]))
+        new.fill = "constant"
+        return new
+
+    def numbers(self, batch: Batch) -> np.ndarray:
+        """Every cell as a number, (B, p): see `aimwise.features.cells`."""
+        return rows_of(batch).numbers(self.facts_.columns)
+
+    def changed(self, batch: Batch, keep: Bool[Tensor, "B p"], numbers: Float[Tensor, "B p"]) -> Any:
+        """The rows with these numbers for cells where they are not kept, in the form the black box takes."""
+        whole = torch.where(self.facts_.fills.rounded > 0, numbers.round(), numbers)
+        return rows_of(batch).mixed(self.facts_.columns, keep.to(numbers.dtype), whole)
 
     def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B p"]:
         return z[..., torch.from_numpy(self.facts_.owner).to(z.device)]

@@ -6,7 +6,7 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -121,6 +121,10 @@ class Images(Features):
         return torch.tensor(True)
 
     @property
+    def fills(self) -> tuple[str, ...]:
+        return self.fill, "mean" if self.fill == "zero" else "zero"
+
+    @property
     def random(self) -> bool:
         return self.fill == "noise" or (self.fill == "background" and len(self.facts_.background) > 1)
 
@@ -140,6 +144,17 @@ class Images(Features):
         gate = self.spread(batch, z).to(images)[:, None]  # (B, 1, h, w)
         instead = IMAGE_FILLS[self.fill](self.facts_.to(images.device), images, rng)
         return stack.like(images * gate + instead * (1 - gate))
+
+    def drawn(self: I, rng: torch.Generator) -> I:
+        if not self.random:
+            return self
+        new = copy.copy(self)
+        given = IMAGE_FILLS[self.fill](self.facts_, torch.zeros(1, *self.size_), rng)
+        new.fill, new.facts_ = "background", replace(self.facts_, background=given)
+        return new
+
+    def gathered(self, batch: Batch, cells: Float[Tensor, "B ..."]) -> Float[Tensor, "B d"]:
+        return super().gathered(batch, as_stack(cells, axes=self.axes, shape=self.shape).data.sum(1))
 
     def pictures(self, inputs: Any) -> np.ndarray:
         images = (inputs if isinstance(inputs, Stack) else self._stack(inputs)).data.cpu()[:, :3]

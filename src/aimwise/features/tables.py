@@ -134,10 +134,11 @@ class TensorTable(Table):
         if levelled:
             fill = torch.from_numpy(self._array()._valued(columns, fill.cpu().numpy()))
         keep, fill = keep.to(place), fill.to(place)
+        if keep.requires_grad:
+            return along(values, keep, fill)
         if values.is_floating_point():
             part = (keep * values + (1 - keep) * fill).to(values.dtype)
-            exact = torch.where(keep >= 1, values, torch.where(keep <= 0, fill.to(values.dtype), part))
-            return exact.detach() + part - part.detach() if keep.requires_grad else exact
+            return torch.where(keep >= 1, values, torch.where(keep <= 0, fill.to(values.dtype), part))
         return torch.where(keep > 0.5, values, fill.round().to(values.dtype))
 
 
@@ -200,7 +201,18 @@ class FrameTable(Table):
 
 def traced(values: np.ndarray, names: tuple[str, ...]) -> TensorTable:
     """The table as a tensor, through which gradients flow."""
-    return TensorTable(torch.from_numpy(values.astype(np.float32)), names)
+    return TensorTable(torch.from_numpy(values.astype(np.float64)), names)
+
+
+def along(values: Tensor, keep: Tensor, fill: Tensor) -> Tensor:
+    """The point at the share `keep` of the way from fill to values, and beyond them too, with its gradient.
+
+    Whole cells and whole fills are exact, and a missing one stands still.
+    """
+    values, share = values.double(), keep.detach().double()
+    way = values - fill
+    there = torch.where(share == 1, values, torch.where(share == 0, fill, fill + share * way))
+    return there + (keep - keep.detach()) * torch.where(way.isfinite(), way, 0.0)
 
 
 def read_table(inputs: Any, names: Sequence[str] | None = None) -> Table:

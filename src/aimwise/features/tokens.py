@@ -74,6 +74,10 @@ class Tokens(Features):
         return "zero" if self.fill == "zero" else None
 
     @property
+    def fills(self) -> tuple[str, ...]:
+        return self.fill, "in_place" if self.fill == "packed" else "packed"
+
+    @property
     def random(self) -> bool:
         return False
 

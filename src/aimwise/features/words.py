@@ -123,6 +123,10 @@ class Words(Features):
         return self.fill if self.fill in INSIDE else None
 
     @property
+    def fills(self) -> tuple[str, ...]:
+        return self.fill, "replace" if self.fill == "delete" else "delete"
+
+    @property
     def random(self) -> bool:
         return False
 

@@ -10,7 +10,18 @@ from torch import Tensor
 
 from aimwise.metrics.ablation import Ablation as Ablation
 from aimwise.metrics.ablation import ablate as ablate
-from aimwise.metrics.faithfulness import comprehensiveness, faithfulness, sufficiency
+from aimwise.metrics.ablation import ablations as ablations
+from aimwise.metrics.faithfulness import (
+    comprehensiveness,
+    divergence,
+    faithfulness,
+    flips,
+    negative_log_odds,
+    positive_log_odds,
+    sufficiency,
+)
+
+Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +29,7 @@ class Metric:
     """A function of an ablation to (B,), which way is better, and what its numbers are."""
 
     measure: Callable[[Ablation], Tensor]
-    better: Literal["higher", "lower"]
+    better: Better
     unit: str
 
 
@@ -26,4 +37,8 @@ METRICS: dict[str, Metric] = {
     "faithfulness": Metric(faithfulness, "higher", "share"),
     "sufficiency": Metric(sufficiency, "lower", "probability"),
     "comprehensiveness": Metric(comprehensiveness, "higher", "probability"),
+    "flips": Metric(flips, "higher", "share"),
+    "kl": Metric(divergence, "lower", "nats"),
+    "positive_log_odds": Metric(positive_log_odds, "higher", "log-odds"),
+    "negative_log_odds": Metric(negative_log_odds, "lower", "log-odds"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from aimwise.batch import Batch
 from aimwise.explanation import Explanation, Target
 from aimwise.masked import Masked
 
@@ -38,12 +40,33 @@ def ablate(
     seed: int = 0,
 ) -> Ablation:
     """Ask the black box about the k features that speak most for a class (the predicted one), and about the others."""
+    return ablations(box, inputs, explanation, ks=(k,), fill=fill, target=target, draws=draws, seed=seed)[0]
+
+
+def ablations(
+    box: Masked,
+    inputs: Any,
+    explanation: Explanation,
+    *,
+    ks: Sequence[int],
+    fill: str | None = None,
+    target: Target = None,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> list[Ablation]:
+    """The same for several k, all asked about together: two questions for each input and k, and each draw of a random fill."""
     if fill is not None:
         box = box.through(box.features.filled(fill))
-    batch = box.features.encode(inputs).to(torch.device("cpu"))
-    z = explanation.chosen(k, target)
-    rounds = draws if box.features.random else 1
+    batch = inputs if isinstance(inputs, Batch) else box.features.encode(inputs).to(torch.device("cpu"))
+    order = explanation.order(target)
+    chosen = torch.stack([first(order, explanation.present, k) for k in ks], 1)  # (B, K, d)
+    z = torch.cat([chosen, explanation.present[:, None].float() - chosen], 1)  # (B, 2K, d)
     rng = torch.Generator().manual_seed(seed)
-    kept = torch.stack([box(batch, z, rng) for _ in range(rounds)])
-    rest = torch.stack([box(batch, 1 - z, rng) for _ in range(rounds)])
-    return Ablation(explanation.probs, kept, rest, explanation.classes_of(target), k)
+    said = torch.stack([box.each(batch, z, rng) for _ in range(draws if box.features.random else 1)])  # (R, B, 2K, C)
+    wanted = explanation.classes_of(target)
+    return [Ablation(explanation.probs, said[:, :, i], said[:, :, len(ks) + i], wanted, k) for i, k in enumerate(ks)]
+
+
+def first(order: Int[Tensor, "B d"], present: Tensor, k: int) -> Float[Tensor, "B d"]:
+    """1 for the first k features of an order that are there, else 0."""
+    return torch.zeros(present.shape).scatter(1, order[:, :k], 1.0) * present

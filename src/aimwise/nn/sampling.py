@@ -75,3 +75,51 @@ def logistic_noise(like: Tensor, rng: torch.Generator) -> Tensor:
     """The difference of two Gumbel draws."""
     u = torch.rand(like.shape, generator=rng).clamp(1e-7, 1 - 1e-7)
     return torch.logit(u).to(like.device)
+
+
+def gumbel_top(
+    logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"], k: int, tau: float, rng: torch.Generator
+) -> Float[Tensor, "B d"]:
+    """K relaxed one-hot draws over the features and their maximum (Chen et al. 2018, equation 6): at most K are kept."""
+    u = torch.rand(len(logits), k, logits.shape[1], generator=rng).clamp(1e-7, 1 - 1e-7).to(logits.device)
+    noisy = only_present(logits, present)[:, None] - (-u.log()).log()  # (B, K, d)
+    return (noisy / tau).softmax(-1).amax(1) * present
+
+
+def top(logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"], k: int) -> Float[Tensor, "B d"]:
+    """1 for the K features of the largest logits, 0 for the others."""
+    first = only_present(logits, present).topk(min(k, logits.shape[1]), dim=1).indices
+    return torch.zeros_like(logits).scatter(1, first, 1.0) * present
+
+
+def only_present(logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+    """Logits under which softmax leaves nothing to features that are not there."""
+    return logits.masked_fill(~present, -1e9)
+
+
+def shapley_masks(present: Bool[Tensor, "B d"], masks: int, rng: torch.Generator) -> Float[Tensor, "B M d"]:
+    """Masks from the Shapley kernel: of s features with probability in proportion to 1 / (s (n - s)), in complementary pairs.
+
+    A row of one feature has no such mask and is kept whole.
+    """
+    drawn, n = (masks + 1) // 2, present.sum(1).cpu()  # n: (B,)
+    sizes = torch.arange(present.shape[1] + 1)  # (d + 1,)
+    inside = (sizes > 0) & (sizes < n[:, None])  # (B, d + 1)
+    weight = inside / (sizes * (n[:, None] - sizes)).clamp_min(1)
+    weight = torch.where(inside.any(1, keepdim=True), weight, (sizes == n[:, None]).float())
+    size = torch.multinomial(weight, drawn, replacement=True, generator=rng).to(present.device)  # (B, drawn)
+    u = torch.rand(len(present), drawn, present.shape[1], generator=rng).to(present.device)
+    rank = u.masked_fill(~present[:, None], 2.0).argsort(-1).argsort(-1)
+    z = (rank < size[..., None]).float() * present[:, None]
+    return torch.cat([z, present[:, None].float() - z], 1)[:, :masks]
+
+
+def rebar(pi: Float[Tensor, "B d"], tau: float, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """For REBAR (Tucker et al. 2017): a Bernoulli sample, its relaxation, and the relaxation drawn again given the sample."""
+    noise = torch.rand(2, *pi.shape, generator=rng).clamp(1e-6, 1 - 1e-6).to(pi.device)
+    free = log_odds(pi) + torch.logit(noise[0])  # (B, d)
+    z = (free > 0).to(pi.dtype)
+    p = pi.clamp(1e-6, 1 - 1e-6)
+    given = torch.where(z > 0, noise[1] * p + 1 - p, noise[1] * (1 - p))
+    again = log_odds(pi) + torch.logit(given, eps=1e-6)
+    return z, torch.sigmoid(free / tau), torch.sigmoid(again / tau)

@@ -1,0 +1,176 @@
+"""Every metric for every kind of method on the paper's texts: AIM's recipes, integrated gradients, occlusion, lexicon, random.
+
+    python -m benchmarks.metrics [--sets imdb ag_news hatexplain] [--methods paper default ig occlusion lexicon random]
+                                 [--seeds 1] [--rows 5000] [--jobs 3] [--out results/metrics.json]
+
+Every cell (data set, method, seed) is written to the file when it is done; the same command goes on with those that are missing.
+All methods of a data set explain the same trained network and the same first `rows` test texts. Each figure is a mean over the
+texts with its 95 % bootstrap interval; words are taken away in place and packed. The stability metric's meanings are those of a
+sentence-transformers model in the folder `--encoder`, or else of latent semantic analysis of the texts (lsa).
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import aimwise
+from aimwise.data import load
+from aimwise.data.texts import hatexplain_rationales
+from aimwise.errors import Collapsed
+from aimwise.explanation import Explanation
+from aimwise.metrics.stability import Encoder
+from aimwise.metrics.truth import auprc, iou_f1, marked, rationale, token_f1
+from aimwise.scores.evaluate import evaluate
+from aimwise.scores.sanity import amortization_gap
+from benchmarks.cells import Cell, Cells
+from benchmarks.texts import FILLS, METHODS, asked, prepare, reader
+
+KS = (1, 3, 5, 10)
+SETS = ("imdb", "ag_news", "hatexplain")
+RIVALS = ("ig", "occlusion", "lexicon", "random")
+GAP_ROWS, GAP_BUDGET = 100, 512
+JUDGED = 20_000  # train texts that the judge of EVAL-X learns from
+ASKED = (
+    "faithfulness", "sufficiency", "comprehensiveness", "flips", "kl", "positive_log_odds", "negative_log_odds",
+    "aopc_sufficiency", "aopc_comprehensiveness", "insertion", "deletion", "class_faithfulness", "pairwise_iou", "purity",
+    "purity_distinct", "brevity", "brevity_released", "iou", "eval_x", "encoding",
+)  # fmt: skip
+
+
+def explainer_for(method: str, data: str) -> aimwise.Explainer:
+    if method in RIVALS:
+        return aimwise.METHODS[method]()
+    return METHODS[method](data)
+
+
+def encoder(name: str) -> Encoder:
+    """What turns texts into vectors for the stability metric."""
+    if name != "lsa":
+        from sentence_transformers import SentenceTransformer
+
+        model = SentenceTransformer(name)
+        return lambda texts: model.encode(texts, show_progress_bar=False)
+
+    def lsa(texts: list[str]) -> np.ndarray:
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        bags = TfidfVectorizer(sublinear_tf=True, min_df=2).fit_transform(texts)
+        made: np.ndarray = TruncatedSVD(128, random_state=0).fit_transform(bags)
+        return made
+
+    return lsa
+
+
+def with_places(explanation: Explanation, texts: list[str], found: Any) -> Explanation:
+    """The explanation of ids with the places that they have in the texts."""
+    spans = found.tokenizer(texts)["offset_mapping"].numpy()[:, : explanation.present.shape[1]]
+    return replace(explanation, spans=spans, sources=tuple(texts))
+
+
+def plausibility(explanation: Explanation) -> dict[str, float]:
+    """How far the words are those that HateXplain's annotators marked, on the test posts that have marks."""
+    tokens, given = hatexplain_rationales()
+    rows = [i for i, marks in enumerate(given) if marks and i < len(explanation)]
+    figures = {}
+    for by in ("union", "majority"):
+        wanted = [rationale(given[i], len(tokens[i]), by=by) for i in rows]
+        some = explanation[rows]
+        truth = marked(some, [tokens[i] for i in rows], wanted)
+        count = int(truth.sum(1).double().mean().round())  # as many words as people mark on average
+        chosen = some.chosen(count) > 0
+        pairs = {"token_f1": token_f1(chosen, truth), "iou_f1": iou_f1(chosen, truth)}
+        pairs["auprc"] = auprc(some.towards(), some.present, truth)
+        figures |= {f"{name} {by}": float(values.nanmean()) for name, values in pairs.items()}
+        figures[f"posts {by}"] = len(rows)
+    return figures
+
+
+def cell(data: str, method: str, seed: int, rows: int, meanings: str) -> Cell:
+    """One method on one data set, and all its figures."""
+    box, train, test, words = asked(data)
+    loaded, found = load(data), reader(data).network
+    test, texts = test[:rows], loaded.test.inputs[:rows]
+    explainer = explainer_for(method, data)
+    done: Cell = {"settings": repr(explainer), "texts": len(test)}
+    try:
+        explainer.fit(box, train, features=aimwise.Tokens(words=words), seed=seed)
+    except Collapsed as e:
+        return {**done, "collapsed": str(e)}
+    named = [name for name in ASKED if explainer.every_class or name not in ("class_faithfulness", "pairwise_iou")]
+    scores = evaluate(
+        {method: explainer},
+        test,
+        k=KS,
+        metrics=named,
+        fills=FILLS,
+        controls=(),
+        encoder=lambda _: encoder(meanings)(texts),
+        train=train[:JUDGED],
+        seed=0,
+    )
+    done["scores"] = [
+        {"metric": s.metric, "k": s.k, "fill": s.fill, "mean": s.mean, "low": s.low, "high": s.high, "better": s.better}
+        for s in scores.rows
+    ]
+    explanation = explainer.explain(test)
+    if data == "hatexplain":
+        done |= plausibility(with_places(explanation, texts, found))
+    if isinstance(explainer, aimwise.AIM):
+        gap = amortization_gap(explainer, test[:GAP_ROWS], budget=GAP_BUDGET)
+        done |= {"gap one pass": gap.one_pass, "gap refined": gap.refined}
+    return {**done, "queries_to_fit": explainer.queries_}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--methods", nargs="+", choices=[*METHODS, *RIVALS], default=["paper", "default", *RIVALS])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=5000, help="test texts (%(default)s)")
+    parser.add_argument("--encoder", default="lsa", help="lsa, or a folder with a model of sentence-transformers (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("results/metrics.json"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    cells = Cells(options.out)
+    for name in options.sets:
+        cells.facts.setdefault("readers", {})[name] = prepare(name)
+    wanted = [
+        {"data": name, "method": method, "seed": seed, "rows": options.rows, "meanings": options.encoder}
+        for name in options.sets
+        for method in options.methods
+        for seed in range(options.seeds if method in ("paper", "default") else 1)
+    ]
+    cells.run(cell, wanted, jobs=options.jobs)
+    for name in options.sets:
+        Console(width=200).print(table(cells, name))
+
+
+def table(cells: Cells, data: str) -> Table:
+    """All metrics of a data set, a column for each method, the mean over its seeds."""
+    found = [c for c in cells.find(data=data) if "scores" in c]
+    methods = list(dict.fromkeys(c["method"] for c in found))
+    made = Table("metric", "k", "fill", *methods, title=data)
+    keys = dict.fromkeys((s["metric"], s["k"], s["fill"]) for c in found for s in c["scores"])
+    for key in keys:
+        line = []
+        for method in methods:
+            means = [
+                s["mean"] for c in found if c["method"] == method for s in c["scores"] if (s["metric"], s["k"], s["fill"]) == key
+            ]
+            line.append(f"{np.mean(means):.3f}" if means else "")
+        made.add_row(key[0], "" if key[1] is None else str(key[1]), key[2] or "", *line)
+    return made
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""INVASE: as few features as still tell the black box's answer, a number of its own for every input (Yoon et al., ICLR 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from aimwise.batch import Batch
+from aimwise.explainers.selecting import Selecting, divergence, refuse_below
+from aimwise.explainers.surrogate import Surrogate
+from aimwise.features.base import Features
+from aimwise.nn.rivals import predictor_net
+from aimwise.nn.sampling import hard
+
+SURE = 3.0  # log-odds of 20 to 1
+HOLD = 0.1
+
+
+@dataclass(eq=False, repr=False)
+class INVASE(Selecting):
+    """Train an actor that selects features, a critic that predicts from those, and a baseline that predicts from all.
+
+    The actor learns from how much worse the critic is than the baseline, by the policy gradient. The weights are the log-odds
+    of a feature's selection, about the predicted class alone: what is above 0 is selected.
+    lam: the price of selecting all features; a part of them costs in proportion, as in the authors' code.
+    The other settings are those of `Selecting` and `Learned`.
+    """
+
+    method: ClassVar[str] = "invase"
+
+    lam: float = 0.1
+    epochs: int = 60
+    patience: int | None = None
+
+    def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
+        nets = super()._networks(kind, layout)
+        nets["baseline"] = predictor_net(kind, layout, len(self.classes_), self.predictor_width, text="cnn")
+        return nets
+
+    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: torch.Generator) -> Tensor:
+        logits = nets["selector"](batch.x)  # (B, d)
+        pi = logits.sigmoid()
+        z = hard(pi, 1.0, rng) * batch.present
+        critic = divergence(probs, Surrogate(nets["predictor"], features).scores(batch, z))  # (B,)
+        whole = batch.present.to(pi.dtype)
+        baseline = divergence(probs, Surrogate(nets["baseline"], features).scores(batch, whole))
+        worse = (critic - baseline).detach()
+        actor = worse * log_likelihood(logits, z, batch.present) + self.lam * share(pi, batch.present)
+        actor = actor + certainty(logits, batch.present)
+        return (critic + baseline + actor).mean()
+
+    def _chosen(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        return (logits > 0).to(logits.dtype) * present
+
+    def _weights(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        return logits
+
+    def _price(self, selected: float) -> float:
+        return self.lam * selected
+
+    def _check_settings(self) -> None:
+        refuse_below(("lam", self.lam, 0))
+
+
+def log_likelihood(logits: Float[Tensor, "B d"], z: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, " B"]:
+    """The log-probability of a selection when each feature is selected by itself."""
+    each = nn.functional.logsigmoid(logits) * z + nn.functional.logsigmoid(-logits) * (1 - z)
+    return (each * present).sum(1)
+
+
+def share(pi: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, " B"]:
+    """The expected share of the features that is selected."""
+    return (pi * present).sum(1) / present.sum(1).clamp_min(1)
+
+
+def certainty(logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, " B"]:
+    """A price on selections that are surer than 20 to 1 either way: from those a sample never departs, and nothing is learned."""
+    beyond = (logits.abs() - SURE).clamp_min(0).square() * present
+    return HOLD * beyond.sum(1) / present.sum(1).clamp_min(1)

@@ -1,0 +1,97 @@
+"""REAL-X: features selected for a predictor that was trained before the selection, so that no selection can carry the label
+(Jethani et al., AISTATS 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from aimwise.batch import Batch
+from aimwise.explainers.invase import certainty, log_likelihood, share
+from aimwise.explainers.selecting import Selecting, divergence, refuse_below
+from aimwise.explainers.surrogate import Surrogate
+from aimwise.features.base import Features
+from aimwise.masked import Masked
+from aimwise.nn.build import family
+from aimwise.nn.rivals import logits_net
+from aimwise.nn.sampling import rebar
+
+
+@dataclass(eq=False, repr=False)
+class REALX(Selecting):
+    """Train a predictor on random parts of the inputs, freeze it, then train a selector of few features that suit it.
+
+    The weights are the log-odds of a feature's selection, about the predicted class alone: what is above 0 is selected.
+    lam: the price of selecting all features; a part of them costs in proportion. tau: the temperature of the relaxed samples
+    that steady the selector's gradient (REBAR), which stays unbiased whatever tau is.
+    The other settings are those of `Selecting` and `Learned`.
+    """
+
+    method: ClassVar[str] = "realx"
+
+    lam: float = 0.1
+    tau: float = 0.5
+    epochs: int = 30
+    patience: int | None = None  # what all features have in common is learned first, and it can look like the end
+    lr: float = 2e-3
+    schedule: str = "cosine"
+    average: float = 0.99
+
+    def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
+        predictor = family(kind, "default").approximator(layout, len(self.classes_))
+        return nn.ModuleDict({"selector": logits_net(kind, layout, self.selector_width), "predictor": predictor})
+
+    def _prepare(
+        self,
+        nets: nn.ModuleDict,
+        held: Tensor,
+        rows: Tensor,
+        *,
+        box: Masked,
+        data: Batch,
+        probs: Tensor,
+        seed: int,
+        rng: torch.Generator,
+        folder: Path | None,
+    ) -> None:
+        Surrogate.trained(
+            nets["predictor"],
+            self._train,
+            held,
+            rows,
+            box=box,
+            data=data,
+            probs=probs,
+            size=self.batch_size,
+            seed=seed,
+            rng=rng,
+            folder=folder,
+        )
+
+    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: torch.Generator) -> Tensor:
+        predictor = Surrogate(nets["predictor"].eval(), features)
+        logits = nets["selector"](batch.x)  # (B, d)
+        pi = logits.sigmoid()
+        z, soft, again = (sample * batch.present for sample in rebar(pi, self.tau, rng))
+        missed, easy, control = (divergence(probs, predictor.scores(batch, sample)) for sample in (z, soft, again))  # (B,)
+        steady = (missed - control).detach() * log_likelihood(logits, z, batch.present)
+        price = self.lam * share(pi, batch.present) + certainty(logits, batch.present)
+        return (steady + easy - control + price).mean()
+
+    def _chosen(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        return (logits > 0).to(logits.dtype) * present
+
+    def _weights(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        return logits
+
+    def _price(self, selected: float) -> float:
+        return self.lam * selected
+
+    def _check_settings(self) -> None:
+        refuse_below(("lam", self.lam, 0))
+        refuse_below(("tau", self.tau, 0), above=True)

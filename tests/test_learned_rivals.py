@@ -12,6 +12,7 @@ import torch
 import aimwise
 from aimwise.errors import BadSetting, Collapsed, SingleClass, UnknownName
 from aimwise.explainers.judge import held_out
+from aimwise.explainers.realx import steadied
 from aimwise.explainers.selecting import divergence
 from aimwise.explainers.vibi import from_uniform
 from aimwise.features import Columns, Patches, Words
@@ -20,7 +21,7 @@ from aimwise.nn import sampling
 SELECTING = ("l2x", "vibi", "invase", "realx")
 LEARNED = (*SELECTING, "fastshap")
 SETTINGS = {"l2x": {"k": 2}, "vibi": {"k": 2}, "invase": {"lam": 0.2}, "realx": {"lam": 0.2}, "fastshap": {"masks_per_row": 4}}
-WORDS = "the film was seen by many people in a town near here on some day of that week".split()
+WORDS = ["the", "film", "was", "seen", "by", "many", "people", "in", "a", "town", "near", "here"]
 
 
 def gen(seed=0):
@@ -68,7 +69,7 @@ def image_data(n):
 
 KINDS = {
     "table": (columns_box, table_data, Columns),
-    "text": (words_box, text_data, Words),
+    "text": (words_box, text_data, lambda: Words(buckets=64)),
     "image": (patch_box, image_data, lambda: Patches(4)),
 }
 
@@ -90,7 +91,7 @@ FOUND = {  # how long it takes to find the planted features
     "l2x": {"table": {"epochs": 8}, "text": {"k": 1, "epochs": 5}, "image": {"k": 1, "epochs": 8}},
     "vibi": {"table": {"epochs": 10}, "text": {"k": 1, "epochs": 5}, "image": {"k": 1, "epochs": 8}},
     "invase": {"table": {"epochs": 12}, "text": {"epochs": 6, "lr": 2e-3}, "image": {"epochs": 8, "lr": 2e-3}},
-    "realx": {"table": {"epochs": 8}, "text": {"epochs": 6}, "image": {"epochs": 9}},
+    "realx": {"table": {"epochs": 8}, "text": {"epochs": 8, "lam": 0.5}, "image": {"epochs": 8}},
 }
 SMALL = {"least_rows": 512, "batch_size": 32}  # for networks that take longer
 
@@ -182,6 +183,7 @@ def test_a_fit_that_was_killed_goes_on_to_the_same_weights(name, more, stop, tmp
     monkeypatch.undo()
     again = tolerant(quick(name, epochs=3, **more), columns_box, data, seed=4, folder=tmp_path)
     assert torch.equal(again.explain(data[:5]).weights, whole)
+    assert (tmp_path / "predictor").is_dir() == (name == "realx" or "surrogate" in more)
 
 
 def shapley(value, d):
@@ -205,7 +207,7 @@ def curved(x):
 @pytest.mark.parametrize("link", ["identity", "logit"])
 def test_fastshap_is_near_the_exact_shapley_values(link):
     data = np.random.default_rng(0).normal(size=(3000, 6))
-    method = aimwise.METHODS["fastshap"](link=link, epochs=14, patience=None)
+    method = aimwise.METHODS["fastshap"](link=link, epochs=10, patience=None)
     got = method.fit(curved, data, features=Columns(fill="mean"), seed=0).explain(data[:40])
     mean = data.mean(0)
 
@@ -229,7 +231,7 @@ def test_fastshap_with_a_surrogate_asks_about_whole_inputs_alone():
         return columns_box(x)
 
     data = table_data(400)
-    method = aimwise.METHODS["fastshap"](surrogate=True, epochs=6).fit(box, data, seed=0)
+    method = aimwise.METHODS["fastshap"](surrogate=True, epochs=3, least_rows=512).fit(box, data, seed=0)
     assert sum(rows) == 400 + 256  # whole inputs, and empty ones, where every explanation starts from
     got = method.explain(data[:50])
     torch.testing.assert_close(got.weights.sum(1), got.probs - got.base.softmax(-1), atol=1e-5, rtol=0)
@@ -259,7 +261,7 @@ def test_relaxed_draws_of_k_features():
     assert (sampling.gumbel_top(logits, present, 2, 0.01, gen()).sum(1) < 2.01).all()
     assert sampling.top(logits[:1], present[:1], 2).sum() == 2
     assert sampling.top(logits[:1], present[:1], 1)[0, 0] == 1
-    assert torch.isfinite(sampling.gumbel_top(logits[:2], torch.zeros(2, 4, dtype=torch.bool), 1, 0.1, gen())).all()
+    assert (sampling.gumbel_top(logits[:2], torch.zeros(2, 4, dtype=torch.bool), 1, 0.1, gen()) == 0).all()
 
 
 def test_rebar_is_unbiased_and_steadier_than_the_score_function():
@@ -277,7 +279,7 @@ def test_rebar_is_unbiased_and_steadier_than_the_score_function():
     torch.testing.assert_close(z.mean(0), pi, atol=0.01, rtol=0)
     assert ((again > 0.5) == (z > 0.5)).all()
     likely = (torch.nn.functional.logsigmoid(leaf) * z + torch.nn.functional.logsigmoid(-leaf) * (1 - z)).sum(1)
-    ((f(z) - f(again)).detach() * likely + f(soft) - f(again)).sum().backward()
+    steadied(f(z), f(soft), f(again), likely).sum().backward()
     torch.testing.assert_close(leaf.grad.mean(0), exact, atol=0.02, rtol=0)
     plain = f(z)[:, None] * (z - pi)
     assert (leaf.grad.std(0) < plain.std(0)).all()
@@ -299,7 +301,7 @@ def test_a_constant_box_is_an_ordinary_case(name):
 
 
 def test_a_selector_that_selects_nothing_is_reported():
-    with pytest.raises(Collapsed, match="selects nothing.*Lower lam"):
+    with pytest.raises(Collapsed, match=r"selects nothing.*Lower lam"):
         quick("invase", lam=50.0, epochs=6, lr=1e-2).fit(columns_box, table_data(200))
 
 

@@ -26,7 +26,8 @@ class INVASE(Selecting):
 
     The actor learns from how much worse the critic is than the baseline, by the policy gradient. The weights are the log-odds
     of a feature's selection, about the predicted class alone: what is above 0 is selected.
-    lam: the price of selecting all features; a part of them costs in proportion, as in the authors' code.
+    lam: the price of selecting all features; a part of them costs in proportion, as in the authors' code. Where that code keeps
+    the actor's weights small, here its log-odds are held (`certainty`), which is not in the paper.
     The other settings are those of `Selecting` and `Learned`.
     """
 

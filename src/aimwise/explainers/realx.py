@@ -28,7 +28,8 @@ class REALX(Selecting):
 
     The weights are the log-odds of a feature's selection, about the predicted class alone: what is above 0 is selected.
     lam: the price of selecting all features; a part of them costs in proportion. tau: the temperature of the relaxed samples
-    that steady the selector's gradient (REBAR), which stays unbiased whatever tau is.
+    that steady the selector's gradient (REBAR), which stays unbiased whatever tau is. The selector's log-odds are held as INVASE's
+    are here, and the predictor sees masks of every size, where the paper has each feature kept by a fair coin.
     The other settings are those of `Selecting` and `Learned`.
     """
 
@@ -79,9 +80,8 @@ class REALX(Selecting):
         pi = logits.sigmoid()
         z, soft, again = (sample * batch.present for sample in rebar(pi, self.tau, rng))
         missed, easy, control = (divergence(probs, predictor.scores(batch, sample)) for sample in (z, soft, again))  # (B,)
-        steady = (missed - control).detach() * log_likelihood(logits, z, batch.present)
-        price = self.lam * share(pi, batch.present) + certainty(logits, batch.present)
-        return (steady + easy - control + price).mean()
+        expected = steadied(missed, easy, control, log_likelihood(logits, z, batch.present))
+        return (expected + self.lam * share(pi, batch.present) + certainty(logits, batch.present)).mean()
 
     def _chosen(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
         return (logits > 0).to(logits.dtype) * present
@@ -95,3 +95,10 @@ class REALX(Selecting):
     def _check_settings(self) -> None:
         refuse_below(("lam", self.lam, 0))
         refuse_below(("tau", self.tau, 0), above=True)
+
+
+def steadied(
+    sampled: Float[Tensor, " B"], easy: Float[Tensor, " B"], control: Float[Tensor, " B"], likelihood: Float[Tensor, " B"]
+) -> Float[Tensor, " B"]:
+    """What has REBAR's gradient of an expected loss, from the loss of the sample and of its two relaxations."""
+    return (sampled - control).detach() * likelihood + easy - control

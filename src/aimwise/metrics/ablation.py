@@ -53,13 +53,17 @@ def ablations(
     target: Target = None,
     draws: int = DRAWS,
     seed: int = 0,
+    order: Int[Tensor, "B d"] | None = None,
 ) -> list[Ablation]:
-    """The same for several k, all asked about together: two questions for each input and k, and each draw of a random fill."""
+    """The same for several k, all asked about together: two questions for each input and k, and each draw of a random fill.
+
+    order: the explanation's own, where it is known already.
+    """
     if fill is not None:
         box = box.through(box.features.filled(fill))
     batch = inputs if isinstance(inputs, Batch) else box.features.encode(inputs).to(torch.device("cpu"))
-    order = explanation.order(target)
-    chosen = torch.stack([first(order, explanation.present, k) for k in ks], 1)  # (B, K, d)
+    ranked = explanation.order(target) if order is None else order
+    chosen = torch.stack([first(ranked, explanation.present, k) for k in ks], 1)  # (B, K, d)
     z = torch.cat([chosen, explanation.present[:, None].float() - chosen], 1)  # (B, 2K, d)
     rng = torch.Generator().manual_seed(seed)
     said = torch.stack([box.each(batch, z, rng) for _ in range(draws if box.features.random else 1)])  # (R, B, 2K, C)

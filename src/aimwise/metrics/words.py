@@ -19,8 +19,13 @@ def purity(
     explanation: Explanation, *, k: int, stop_words: Collection[str], distinct: bool = False, target: Target = None
 ) -> Float[Tensor, " B"]:
     """The share of stop words and punctuation among the top k words, each counted once if `distinct`. Lower is better."""
+    return empty_share(chosen_words(explanation, k, target), stop_words, distinct=distinct)
+
+
+def empty_share(chosen: Iterable[list[str]], stop_words: Collection[str], *, distinct: bool = False) -> Float[Tensor, " B"]:
+    """The share of stop words and punctuation in each list of words."""
     shares = []
-    for words in chosen_words(explanation, k, target):
+    for words in chosen:
         counted = list(dict.fromkeys(words)) if distinct else words
         shares.append(sum(empty(word, stop_words) for word in counted) / max(len(counted), 1))
     return torch.tensor(shares)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from aimwise.metrics.curves import aopc_comprehensiveness, aopc_sufficiency, del
 from aimwise.metrics.faithfulness import class_faithfulness
 from aimwise.metrics.leakage import Predictor, encoding_gain, eval_x, judged
 from aimwise.metrics.stability import Encoder, iou_stability, neighbours, sensitivity
-from aimwise.metrics.words import Related, brevity, brevity_released, purity
+from aimwise.metrics.words import Related, brevity, brevity_released, chosen_words, empty_share
 from aimwise.progress import bar
 from aimwise.scores.table import Bootstrap, Score, Scores
 
@@ -49,6 +50,15 @@ class Case:
     related: Related | None
     near: Sequence[Sequence[int]] | None
     judge: Predictor | None
+
+    @cached_property
+    def words(self) -> list[list[str]]:
+        """The strongest words of every text, as many as the largest K."""
+        return list(chosen_words(self.explanation, max(self.ks)))
+
+    def purity(self, k: int, *, distinct: bool = False) -> Tensor:
+        """The share of words that say nothing among the first k."""
+        return empty_share((words[:k] for words in self.words), self.stop_words, distinct=distinct)
 
 
 @dataclass(frozen=True)
@@ -94,10 +104,8 @@ def needed(thing: Any, what: str) -> Any:
 EXTRAS: dict[str, Extra] = {
     "class_faithfulness": Extra(of_all_classes, "higher", "share"),
     "pairwise_iou": Extra(lambda case, k: pairwise_iou(case.explanation, k=k), "lower", "share"),
-    "purity": Extra(lambda case, k: purity(case.explanation, k=k, stop_words=case.stop_words), "lower", "share"),
-    "purity_distinct": Extra(
-        lambda case, k: purity(case.explanation, k=k, stop_words=case.stop_words, distinct=True), "lower", "share"
-    ),
+    "purity": Extra(lambda case, k: case.purity(k), "lower", "share"),
+    "purity_distinct": Extra(lambda case, k: case.purity(k, distinct=True), "lower", "share"),
     "brevity": Extra(
         lambda case, k: brevity(case.explanation, k=k, related=needed(case.related, "related words")), "lower", "clusters"
     ),
@@ -219,8 +227,9 @@ def measured(
 ) -> Iterator[tuple[str, int | None, str | None, Tensor, Better, str]]:
     """Every metric of a case: its name, K, fill, values, direction and unit. A control has those that need no explainer."""
     if any(name in METRICS or name in CURVES for name in names):
+        order = case.explanation.order()
         for fill in fills:
-            asked = ablations(case.box, case.batch, case.explanation, ks=case.ks, fill=fill, seed=case.seed)
+            asked = ablations(case.box, case.batch, case.explanation, ks=case.ks, fill=fill, seed=case.seed, order=order)
             for name in names:
                 if name in METRICS:
                     metric = METRICS[name]

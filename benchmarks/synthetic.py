@@ -3,13 +3,13 @@
     python -m benchmarks.synthetic [--sets syn1 ...] [--methods invase ...] [--jobs 1] [--out results/synthetic.json]
 
 The black box is the conditional probability that the data are drawn from, so that nothing but the explainer can be wrong, and
-methods learn from probabilities. The published INVASE learned from labels drawn from them, which is harder. The formulas are those
-that the authors' released code computes; the header of INVASE's code has sin(2 x) and 2 |x| in Syn3 where it computes sin(0.2 x)
-and |x|. INVASE's published figures were not compared with a copy of the paper.
+methods learn from probabilities. The published INVASE learned from labels drawn from them, which is harder. The formulas are
+those that the authors' released code computes; the header of INVASE's code has sin(2 x) and 2 |x| in Syn3 where it computes
+sin(0.2 x) and |x|. INVASE's published figures were not compared with a copy of the paper.
 
-One seed. Settings are the same for all sets, but not equally chosen: lam of INVASE and REAL-X, the hold on sure selections that both
-have (`certainty`), and the learning rate of L2X and VIBI were chosen by looking at TPR and FDR on Syn1 to Syn6, with the rows that
-are learned from here and other rows to explain. FastSHAP and AIM run with their defaults. INVASE trains for the longest time.
+One seed. Settings are the same for all sets, but not equally chosen: lam of INVASE and REAL-X, the hold on sure selections that
+both have (`certainty`), and the learning rate of L2X and VIBI were chosen by looking at TPR and FDR on Syn1 to Syn6, with the
+rows that are learned from here and other rows to explain. FastSHAP and AIM run with their defaults. INVASE trains the longest.
 
 Syn1 to Syn6: 11 columns, 10,000 rows to learn from and 10,000 to explain; in Syn4 to Syn6 the sign of x11 says which two of the
 first three rules hold, and x11 counts as relevant. TPR: the share of a row's relevant columns that are selected; FDR: the share

@@ -28,8 +28,8 @@ class REALX(Selecting):
 
     The weights are the log-odds of a feature's selection, about the predicted class alone: what is above 0 is selected.
     lam: the price of selecting all features; a part of them costs in proportion. tau: the temperature of the relaxed samples
-    that steady the selector's gradient (REBAR), which stays unbiased whatever tau is. The selector's log-odds are held as INVASE's
-    are here, and the predictor sees masks of every size, where the paper has each feature kept by a fair coin.
+    that steady the selector's gradient (REBAR), which stays unbiased whatever tau is. The selector's log-odds are held as
+    INVASE's are here, and the predictor sees masks of every size, where the paper has each feature kept by a fair coin.
     The other settings are those of `Selecting` and `Learned`.
     """
 

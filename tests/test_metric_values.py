@@ -241,6 +241,17 @@ def test_purity_counts_stop_words_and_punctuation():
         purity(record([[[1.0]]]), k=1, stop_words=())
 
 
+def test_purity_equals_a_slow_loop_on_random_texts():
+    rng = np.random.default_rng(0)
+    vocabulary, stop = np.array(["the", "of", "film", "plot", "!", "bad", "..."]), {"the", "of"}
+    for _ in range(50):
+        words, weights, k = rng.choice(vocabulary, size=9), rng.normal(size=9), int(rng.integers(1, 9))
+        top = [words[i] for i in sorted(range(9), key=lambda i: -weights[i])[:k]]
+        wanted = sum(1 for word in top if word in stop or word in {"!", "..."}) / k
+        made = record([[[float(w)] for w in weights]], values=[list(words)], names=None)
+        assert float(purity(made, k=k, stop_words=stop)) == pytest.approx(wanted)
+
+
 def test_brevity_counts_clusters():
     senses = {"great": {"g"}, "superb": {"g", "s"}, "film": {"m"}, "movie": {"m"}}
     related = lambda word: frozenset(senses.get(word, ()))  # noqa: E731
@@ -287,6 +298,8 @@ def test_neighbours_share_words_or_meaning_and_the_label():
     explanation = record([[[4.0], [3.0], [2.0], [1.0]]] * 5, values=[t.split() for t in texts], names=None)
     got = iou_stability(explanation, found, k=4, stop_words={"d", "x"})
     assert float(got[0]) == pytest.approx((1.0 + 0.0) / 2)
+    more = iou_stability(explanation, found, k=4)  # {a b c d} and {a b c x} share three of five
+    assert float(more[0]) == pytest.approx((3 / 5 + 0.0) / 2)
     assert math.isnan(float(got[4]))
 
 
@@ -339,4 +352,5 @@ def test_peoples_marks_are_found_by_their_places():
         marked(explanation, [["other"]], [[1]])
     assert rationale([[1, 0, 1], [1, 1, 0], [1, 0, 0]], 3) == [1, 0, 0]
     assert rationale([[1, 0, 1], [1, 1, 0], [1, 0, 0]], 3, by="union") == [1, 1, 1]
+    assert rationale([[1, 0], [0, 0]], 2) == [0, 0]
     assert rationale([], 2) == [0, 0]

@@ -135,7 +135,7 @@ class Scores:
     def __repr__(self) -> str:
         from rich.console import Console
 
-        console = Console(width=max(100, 22 + 16 * len(self.methods)), force_terminal=False, color_system=None)
+        console = Console(width=max(100, 52 + 17 * len(self.methods)), force_terminal=False, color_system=None)
         with console.capture() as caught:
             console.print(self.__rich__())
         return caught.get().rstrip()

@@ -16,7 +16,7 @@ from aimwise.batch import Batch
 from aimwise.errors import BadSetting, unknown
 from aimwise.explainers.asked import Asked, Draw
 from aimwise.explainers.judge import Judge
-from aimwise.explainers.learned import Learned
+from aimwise.explainers.learned import Learned, Lesson
 from aimwise.explainers.steps import asked_steps
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
@@ -145,7 +145,7 @@ class AIM(Learned):
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
             return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
 
-        run = self._train(nets, epoch, score, rows, box=box, data=data, probs=probs, seed=seed, rng=rng, folder=folder)
+        run = self._train(nets, epoch, score, rows, Lesson(box, data, probs, seed, rng, folder))
         judge.refuse_collapse(run)
 
     def _from_random_masks(

@@ -16,7 +16,7 @@ from aimwise.errors import BadSetting, Collapsed, unknown
 from aimwise.explainers.asked import Asked
 from aimwise.explainers.base import overlap
 from aimwise.explainers.judge import MASKS, UNRELATED, Judge, held_out
-from aimwise.explainers.learned import Learned
+from aimwise.explainers.learned import Learned, Lesson
 from aimwise.explainers.steps import Ask, asked_steps
 from aimwise.explainers.surrogate import Surrogate
 from aimwise.masked import Masked
@@ -56,11 +56,12 @@ class FastSHAP(Learned):
     def _fit(self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, folder: Path | None) -> None:
         self._check_settings()
         rng = torch.Generator().manual_seed(seed)
+        lesson = Lesson(box, data, probs, seed, rng, folder)
         nets = self._networks(box.features.kind, box.features.layout).to(probs.device)
         asked: Asked | None = None
         ask: Ask = box.each
         if self.surrogate:
-            judge, rows, ask = self._in_place_of_the_box(box, data, probs, seed, rng, folder)
+            judge, rows, ask = self._in_place_of_the_box(lesson)
         else:
             judge, rows = Judge.hold_out(box, data, probs, rng, draw=shapley_masks)
             plan = self._plan()
@@ -94,7 +95,7 @@ class FastSHAP(Learned):
             numbers = {"agreement": float(overlap(said, judge.said).mean()), "tracking": judge.tracking(phi)}
             return numbers | {"queries": float(box.meter.queries)}
 
-        run = self._train(nets, epoch, score, rows, box=box, data=data, probs=probs, seed=seed, rng=rng, folder=folder)
+        run = self._train(nets, epoch, score, rows, lesson)
         best = run.history[run.best]
         if not judge.still() and best["tracking"] < UNRELATED:
             raise Collapsed(
@@ -102,25 +103,12 @@ class FastSHAP(Learned):
                 "Train on more rows or for more epochs, or try another fill."
             )
 
-    def _in_place_of_the_box(
-        self, box: Masked, data: Batch, probs: Tensor, seed: int, rng: torch.Generator, folder: Path | None
-    ) -> tuple[Judge, Tensor, Ask]:
+    def _in_place_of_the_box(self, lesson: Lesson) -> tuple[Judge, Tensor, Ask]:
         """A judge by a trained surrogate, the rows to learn from, and its answers to masks; it also says where weights start."""
+        box, data, probs, rng = lesson.box, lesson.data, lesson.probs, lesson.rng
         held, rows = held_out(len(data), rng)
         net = family(box.features.kind, "default").approximator(box.features.layout, len(self.classes_)).to(probs.device)
-        made = Surrogate.trained(
-            net,
-            self._train,
-            held,
-            rows,
-            box=box,
-            data=data,
-            probs=probs,
-            size=self.batch_size,
-            seed=seed,
-            rng=rng,
-            folder=folder,
-        )
+        made = Surrogate.trained(net, self._train, held, rows, lesson, size=self.batch_size)
         batch = box.features.trim(data.pick(held))
         z = shapley_masks(batch.present, MASKS, rng)
         nothing = made.each(batch.cut(0, 1), torch.zeros_like(z[:1, :1]), rng)[0, 0]  # (C,)

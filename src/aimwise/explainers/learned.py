@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
@@ -17,6 +18,22 @@ from aimwise.masked import Masked
 from aimwise.training import Numbers, Plan, Run, train
 
 ANSWERS_KEPT = 256  # of the black box, to know it again when a fit goes on
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What is learned from: the black box, inputs and its answers to them; by which randomness, and where checkpoints lie."""
+
+    box: Masked
+    data: Batch
+    probs: Float[Tensor, "N C"]
+    seed: int
+    rng: torch.Generator
+    folder: Path | None
+
+    def within(self, name: str) -> Lesson:
+        """The same with checkpoints in a folder of that name inside."""
+        return replace(self, folder=self.folder and self.folder / name)
 
 
 @dataclass(eq=False, repr=False)
@@ -60,18 +77,13 @@ class Learned(Explainer):
         losses: Callable[[Tensor], Iterator[Tensor]],
         score: Callable[[nn.ModuleDict], Numbers],
         rows: Tensor,
-        *,
-        box: Masked,
-        data: Batch,
-        probs: Tensor,
-        seed: int,
-        rng: torch.Generator,
-        folder: Path | None,
+        lesson: Lesson,
     ) -> Run:
         """Train networks in the one loop, keep those of the best epoch, and go on from a checkpoint if there is one."""
-        fingerprint = self._fingerprint(box, data, seed) if folder else ""
-        plan, known = self._plan(), probs[:ANSWERS_KEPT]
-        run = train(nets, losses, score, rows, plan, rng, folder=folder, fingerprint=fingerprint, answers=known)
+        folder = lesson.folder
+        fingerprint = self._fingerprint(lesson.box, lesson.data, lesson.seed) if folder else ""
+        plan, known = self._plan(), lesson.probs[:ANSWERS_KEPT]
+        run = train(nets, losses, score, rows, plan, lesson.rng, folder=folder, fingerprint=fingerprint, answers=known)
         self.nets_, self.history_, self.best_epoch_, self.stopped_ = nets, run.history, run.best, run.stopped
         return run
 

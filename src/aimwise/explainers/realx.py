@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -13,10 +12,10 @@ from torch import Tensor, nn
 
 from aimwise.batch import Batch
 from aimwise.explainers.invase import certainty, log_likelihood, share
+from aimwise.explainers.learned import Lesson
 from aimwise.explainers.selecting import Selecting, divergence, refuse_below
 from aimwise.explainers.surrogate import Surrogate
 from aimwise.features.base import Features
-from aimwise.masked import Masked
 from aimwise.nn.build import family
 from aimwise.nn.rivals import logits_net
 from aimwise.nn.sampling import rebar
@@ -47,32 +46,8 @@ class REALX(Selecting):
         predictor = family(kind, "default").approximator(layout, len(self.classes_))
         return nn.ModuleDict({"selector": logits_net(kind, layout, self.selector_width), "predictor": predictor})
 
-    def _prepare(
-        self,
-        nets: nn.ModuleDict,
-        held: Tensor,
-        rows: Tensor,
-        *,
-        box: Masked,
-        data: Batch,
-        probs: Tensor,
-        seed: int,
-        rng: torch.Generator,
-        folder: Path | None,
-    ) -> None:
-        Surrogate.trained(
-            nets["predictor"],
-            self._train,
-            held,
-            rows,
-            box=box,
-            data=data,
-            probs=probs,
-            size=self.batch_size,
-            seed=seed,
-            rng=rng,
-            folder=folder,
-        )
+    def _prepare(self, nets: nn.ModuleDict, held: Tensor, rows: Tensor, lesson: Lesson) -> None:
+        Surrogate.trained(nets["predictor"], self._train, held, rows, lesson, size=self.batch_size)
 
     def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: torch.Generator) -> Tensor:
         predictor = Surrogate(nets["predictor"].eval(), features)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from aimwise.batch import Batch
 from aimwise.errors import BadSetting, Collapsed
 from aimwise.explainers.judge import FLAT, SILENT, STILL, held_out
-from aimwise.explainers.learned import Learned
+from aimwise.explainers.learned import Learned, Lesson
 from aimwise.explainers.steps import plain_steps
 from aimwise.explainers.surrogate import Surrogate
 from aimwise.features.base import Features
@@ -70,19 +70,7 @@ class Selecting(Learned):
         predictor = predictor_net(kind, layout, len(self.classes_), self.predictor_width, text="cnn")
         return nn.ModuleDict({"selector": logits_net(kind, layout, self.selector_width), "predictor": predictor})
 
-    def _prepare(
-        self,
-        nets: nn.ModuleDict,
-        held: Tensor,
-        rows: Tensor,
-        *,
-        box: Masked,
-        data: Batch,
-        probs: Tensor,
-        seed: int,
-        rng: torch.Generator,
-        folder: Path | None,
-    ) -> None:
+    def _prepare(self, nets: nn.ModuleDict, held: Tensor, rows: Tensor, lesson: Lesson) -> None:
         """Train what must be trained before the selector."""
 
     def _fit(self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, folder: Path | None) -> None:
@@ -91,7 +79,8 @@ class Selecting(Learned):
         features = box.features
         nets = self._networks(features.kind, features.layout).to(probs.device)
         held, rows = held_out(len(data), rng)
-        self._prepare(nets, held, rows, box=box, data=data, probs=probs, seed=seed, rng=rng, folder=folder)
+        lesson = Lesson(box, data, probs, seed, rng, folder)
+        self._prepare(nets, held, rows, lesson)
         batch, known = features.trim(data.pick(held)), probs[held.to(probs.device)]
 
         def epoch(order: Tensor) -> Iterator[Tensor]:
@@ -102,7 +91,7 @@ class Selecting(Learned):
             return self._score(nets, features, batch, known)
 
         self.still_ = bool(probs.std(0).max() < STILL)  # then there is nothing to select
-        run = self._train(nets, epoch, score, rows, box=box, data=data, probs=probs, seed=seed, rng=rng, folder=folder)
+        run = self._train(nets, epoch, score, rows, lesson)
         if not self.still_:
             self._refuse_collapse(run)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from jaxtyping import Float
@@ -13,9 +12,9 @@ from torch import Tensor, nn
 
 from aimwise.batch import Batch
 from aimwise.explainers.base import overlap
+from aimwise.explainers.learned import Lesson
 from aimwise.explainers.steps import plain_steps
 from aimwise.features.base import Features
-from aimwise.masked import Masked
 from aimwise.nn.losses import cross_entropy
 from aimwise.nn.sampling import uniform_masks
 from aimwise.training import Numbers, Run
@@ -53,19 +52,15 @@ class Surrogate:
         train: Train,
         held: Tensor,
         rows: Tensor,
+        lesson: Lesson,
         *,
-        box: Masked,
-        data: Batch,
-        probs: Tensor,
         size: int,
-        seed: int,
-        rng: torch.Generator,
-        folder: Path | None,
     ) -> Surrogate:
         """Train a network on masks of every size; judge it on those of held-out rows.
 
         train: the loop, as `Learned._train`. size: rows a step.
         """
+        box, data, probs, rng = lesson.box, lesson.data, lesson.probs, lesson.rng
         features, nets = box.features, nn.ModuleDict({NAME: net})
         draw = partial(uniform_masks, noise=features.noise)
         batch, known = features.trim(data.pick(held)), probs[held.to(probs.device)]
@@ -80,5 +75,5 @@ class Surrogate:
             said = cls(nets[NAME], features).each(batch, z, rng)
             return {"agreement": float(overlap(said, known[:, None]).mean())}
 
-        train(nets, losses, score, rows, box=box, data=data, probs=probs, seed=seed, rng=rng, folder=folder and folder / NAME)
+        train(nets, losses, score, rows, lesson.within(NAME))
         return cls(net.eval().requires_grad_(False), features)

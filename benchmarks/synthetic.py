@@ -19,7 +19,8 @@ predicted class where a method weighs all classes, by the weight itself where it
 
 L2X's sets: 10 columns; the median rank of a row's relevant columns, its mean and its median over the rows. At best 1.5 for XOR (2
 relevant columns), 2.5 for orange skin and nonlinear additive (4), 3.0 for switch (4 and the switch itself). No published
-figures are quoted, of INVASE or L2X: no copy of the papers was at hand to check them. The released code of L2X learns from a million rows, here there are 10,000.
+figures are quoted, of INVASE or L2X: no copy of the papers was at hand to check them. The released code of
+L2X learns from a million rows, here there are 10,000.
 """
 
 from __future__ import annotations

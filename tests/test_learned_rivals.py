@@ -1,4 +1,4 @@
-"""The methods that train networks: Shapley values by enumeration, planted features, and what all of them keep to."""
+"""The methods that train networks: Shapley values by enumeration, planted features, and the parts they are made of."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import aimwise
-from aimwise.errors import BadSetting, Collapsed, SingleClass, UnknownName
+from aimwise.errors import BadSetting, Collapsed, UnknownName
 from aimwise.explainers.judge import held_out
 from aimwise.explainers.realx import steadied
 from aimwise.explainers.selecting import divergence
@@ -117,19 +117,6 @@ def quick(name, **more):
     return aimwise.METHODS[name](**({"epochs": 2, "least_rows": 128, "batch_size": 64} | SETTINGS[name] | more))
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    made = {}
-
-    def fit(name, kind):
-        if (name, kind) not in made:
-            box, make, features = KINDS[kind]
-            made[name, kind] = tolerant(quick(name), box, make(120), features=features(), seed=1)
-        return made[name, kind]
-
-    return fit
-
-
 def tolerant(method, *args, **more):
     """A fit of two epochs, of which nobody asks that it found anything."""
     if isinstance(method, aimwise.explainers.selecting.Selecting):
@@ -138,30 +125,10 @@ def tolerant(method, *args, **more):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", LEARNED)
-def test_weights_are_finite_of_one_class_or_all_and_the_same_in_any_company(name, kind, fitted):
-    method, new = fitted(name, kind), KINDS[kind][1](60)
-    got = method.explain(new)
-    assert torch.isfinite(got.weights).all()
-    assert got.weights.abs().sum() > 0
-    alone = method.explain(new[7:8])
-    d = alone.weights.shape[1]
-    torch.testing.assert_close(alone.weights[0], got.weights[7, :d], atol=1e-5, rtol=1e-4)
-    assert torch.equal(method.explain(new).weights, got.weights)
-    if name in SELECTING:
-        with pytest.raises(SingleClass, match=f"{name} explained row 0"):
-            got.towards(1 - got.prediction)
-        assert (got.weights.gather(2, (1 - got.prediction)[:, None, None].expand(-1, got.weights.shape[1], 1)) == 0).all()
-    else:
-        torch.testing.assert_close(got.weights.sum(1), got.probs - got.base.softmax(-1), atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", LEARNED)
-def test_what_was_saved_says_the_same(name, kind, fitted, tmp_path):
-    method, new = fitted(name, kind), KINDS[kind][1](20)
-    back = aimwise.load(method.save(tmp_path / "saved"), KINDS[kind][0])
-    assert torch.equal(back.explain(new).weights, method.explain(new).weights)
+def test_fastshap_adds_up_to_what_the_input_changes(kind):
+    box, make, features = KINDS[kind]
+    got = quick("fastshap").fit(box, make(120), features=features(), seed=1).explain(make(60))
+    torch.testing.assert_close(got.weights.sum(1), got.probs - got.base.softmax(-1), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("name", "more"), [*((name, {}) for name in LEARNED), ("fastshap", {"surrogate": True})])
@@ -340,15 +307,3 @@ def test_held_out_rows_are_not_learned_from():
     out, rest = held_out(100, gen())
     assert sorted([*out.tolist(), *rest.tolist()]) == list(range(100))
     assert len(out) == 16
-
-
-def test_limits_on_queries_are_kept_by_fastshap():
-    rows = []
-
-    def box(x):
-        rows.append(len(x))
-        return columns_box(x)
-
-    method = quick("fastshap", epochs=3).fit(box, table_data(200), max_queries=2_000, seed=0)
-    assert sum(rows) <= 2_000
-    assert torch.isfinite(method.explain(table_data(5)).weights).all()

@@ -33,7 +33,6 @@ class Differentiated(Explainer):
     classes: "all", or "predicted" for the weights of the predicted class alone, which spares the gradients of the others.
     """
 
-    gradients: ClassVar[bool] = True
     rows_at_once: ClassVar[int] = 64
 
     classes: str = "all"
@@ -44,6 +43,10 @@ class Differentiated(Explainer):
 
     @property
     def asks(self) -> bool:
+        return True
+
+    @property
+    def gradients(self) -> bool:
         return True
 
     def _suits(self, box: Masked) -> None:

@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
+from aimwise.explainers.choices import Gates, certainty, log_likelihood, share
 from aimwise.explainers.selecting import Selecting, divergence, refuse_below
 from aimwise.explainers.surrogate import Surrogate
 from aimwise.features.base import Features
 from aimwise.nn.rivals import predictor_net
 from aimwise.nn.sampling import hard
-
-SURE = 3.0  # log-odds of 20 to 1
-HOLD = 0.1
 
 
 @dataclass(eq=False, repr=False)
@@ -54,31 +51,8 @@ class INVASE(Selecting):
         actor = actor + certainty(logits, batch.present)
         return (critic + baseline + actor).mean()
 
-    def _chosen(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        return (logits > 0).to(logits.dtype) * present
-
-    def _weights(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        return logits
-
-    def _price(self, selected: float) -> float:
-        return self.lam * selected
+    def _choice(self) -> Gates:
+        return Gates(self.lam)
 
     def _check_settings(self) -> None:
         refuse_below(("lam", self.lam, 0))
-
-
-def log_likelihood(logits: Float[Tensor, "B d"], z: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, " B"]:
-    """The log-probability of a selection when each feature is selected by itself."""
-    each = nn.functional.logsigmoid(logits) * z + nn.functional.logsigmoid(-logits) * (1 - z)
-    return (each * present).sum(1)
-
-
-def share(pi: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, " B"]:
-    """The expected share of the features that is selected."""
-    return (pi * present).sum(1) / present.sum(1).clamp_min(1)
-
-
-def certainty(logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, " B"]:
-    """A price on selections that are surer than 20 to 1 either way: from those a sample never departs, and nothing is learned."""
-    beyond = (logits.abs() - SURE).clamp_min(0).square() * present
-    return HOLD * beyond.sum(1) / present.sum(1).clamp_min(1)

@@ -38,6 +38,10 @@ class Inverse(Explainer):
         return self._made().asks
 
     @property
+    def gradients(self) -> bool:
+        return self._made().gradients
+
+    @property
     def sampled(self) -> bool:
         return self._made().sampled
 

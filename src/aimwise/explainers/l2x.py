@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
+from aimwise.explainers.choices import Top
 from aimwise.explainers.selecting import Selecting, refuse_below
 from aimwise.explainers.surrogate import Surrogate
 from aimwise.features.base import Features
@@ -43,8 +43,8 @@ class L2X(Selecting):
         z = sampling.gumbel_top(nets["selector"](batch.x), batch.present, self.k, self.tau, rng)  # (B, d)
         return cross_entropy(probs, Surrogate(nets["predictor"], features).scores(batch, z))
 
-    def _chosen(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        return sampling.top(logits, present, self.k)
+    def _choice(self) -> Top:
+        return Top(self.k)
 
     def _check_settings(self) -> None:
         refuse_below(("k", self.k, 1))

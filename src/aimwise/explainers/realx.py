@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
-from aimwise.explainers.invase import certainty, log_likelihood, share
+from aimwise.explainers.choices import Gates, certainty, log_likelihood, share
 from aimwise.explainers.learned import Lesson
 from aimwise.explainers.selecting import Selecting, divergence, refuse_below
 from aimwise.explainers.surrogate import Surrogate
@@ -58,14 +58,8 @@ class REALX(Selecting):
         expected = steadied(missed, easy, control, log_likelihood(logits, z, batch.present))
         return (expected + self.lam * share(pi, batch.present) + certainty(logits, batch.present)).mean()
 
-    def _chosen(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        return (logits > 0).to(logits.dtype) * present
-
-    def _weights(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        return logits
-
-    def _price(self, selected: float) -> float:
-        return self.lam * selected
+    def _choice(self) -> Gates:
+        return Gates(self.lam)
 
     def _check_settings(self) -> None:
         refuse_below(("lam", self.lam, 0))

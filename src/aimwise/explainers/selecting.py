@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
 from aimwise.errors import BadSetting, Collapsed
+from aimwise.explainers.choices import Choice
 from aimwise.explainers.judge import FLAT, SILENT, STILL, held_out
 from aimwise.explainers.learned import Learned, Lesson
 from aimwise.explainers.steps import plain_steps
@@ -50,21 +51,12 @@ class Selecting(Learned):
         """What one step lowers."""
 
     @abstractmethod
-    def _chosen(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        """1 for the features that are selected, 0 for the others."""
+    def _choice(self) -> Choice:
+        """How the selector's logits become a choice of features."""
 
     @abstractmethod
     def _check_settings(self) -> None:
         """Refuse settings that make no sense."""
-
-    def _price(self, selected: float) -> float:
-        """What selecting such a share of the features costs."""
-        return 0.0
-
-    def _weights(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        """Weights by which features are ranked: logits, less their mean, which softmax does not see."""
-        count = present.sum(1, keepdim=True).clamp_min(1)
-        return logits - (logits * present).sum(1, keepdim=True) / count
 
     def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
         predictor = predictor_net(kind, layout, len(self.classes_), self.predictor_width, text="cnn")
@@ -79,11 +71,11 @@ class Selecting(Learned):
         features = box.features
         nets = self._networks(features.kind, features.layout).to(probs.device)
         held, rows = held_out(len(data), rng)
-        lesson = Lesson(box, data, probs, seed, rng, folder)
+        lesson = self._lesson(box, data, probs, seed, rng, folder)
         self._prepare(nets, held, rows, lesson)
         batch, known = features.trim(data.pick(held)), probs[held.to(probs.device)]
 
-        def epoch(order: Tensor) -> Iterator[Tensor]:
+        def steps(order: Tensor) -> Iterator[Tensor]:
             for part, p in plain_steps(box, data, probs, order, size=self.batch_size, rng=rng):
                 yield self._loss(nets, features, part, p, rng)
 
@@ -91,22 +83,22 @@ class Selecting(Learned):
             return self._score(nets, features, batch, known)
 
         self.still_ = bool(probs.std(0).max() < STILL)  # then there is nothing to select
-        run = self._train(nets, epoch, score, rows, lesson)
+        run = self._train(nets, steps, score, rows, lesson)
         if not self.still_:
             self._refuse_collapse(run)
 
     @torch.no_grad()
     def _score(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor) -> Numbers:
         """How near the predictor comes to the black box with the selected features alone; 1 means the same probabilities."""
-        logits = nets["selector"](batch.x)  # (B, d)
-        z = self._chosen(logits, batch.present)
+        choice, logits = self._choice(), nets["selector"](batch.x)  # (B, d)
+        z = choice.chosen(logits, batch.present)
         scores = Surrogate(nets["predictor"], features).scores(batch, z)
         missed = float(divergence(probs, scores).mean())
-        weights, count = self._weights(logits, batch.present), batch.present.sum(1)
+        weights, count = choice.weights(logits, batch.present), batch.present.sum(1)
         share = float((z.sum(1) / count.clamp_min(1)).mean())
         spread = [float(w[there].std()) for w, there in zip(weights, batch.present, strict=True) if there.sum() > 1]
         return {
-            "agreement": float(torch.tensor(-missed - self._price(share)).exp()),
+            "agreement": float(torch.tensor(-missed - choice.price(share)).exp()),
             "missed": missed,
             "selected": share,
             "chosen": float(z.sum(1).mean()),
@@ -127,7 +119,7 @@ class Selecting(Learned):
                 f"{name} selects nothing ({best['chosen']:.2f} features of an input), although the black box's answers vary. "
                 "Lower lam, or train for more epochs."
             )
-        if best["selected"] > 1 - SILENT and best["features"] > MANY and self._price(1.0) > 0:
+        if best["selected"] > 1 - SILENT and best["features"] > MANY and self._choice().price(1.0) > 0:
             raise Collapsed(
                 f"{name} selects everything ({100 * best['selected']:.0f} % of {best['features']:.0f} features). "
                 "Raise lam, or train for more epochs."
@@ -135,7 +127,7 @@ class Selecting(Learned):
 
     @torch.no_grad()
     def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
-        weights = self._weights(self.nets_["selector"](batch.x), batch.present) * (not self.still_)  # (B, d)
+        weights = self._choice().weights(self.nets_["selector"](batch.x), batch.present) * (not self.still_)  # (B, d)
         return weights[..., None] * hardened(probs)[:, None]
 
     def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from aimwise.batch import Batch
 from aimwise.errors import unknown
+from aimwise.explainers.choices import Top
 from aimwise.explainers.selecting import Selecting, refuse_below
 from aimwise.explainers.surrogate import Surrogate
 from aimwise.features.base import Features
@@ -54,8 +55,8 @@ class VIBI(Selecting):
         told = cross_entropy(probs, Surrogate(nets["predictor"], features).scores(batch, z))
         return told + self.beta * from_uniform(logits, batch.present).mean()
 
-    def _chosen(self, logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        return sampling.top(logits, present, self.k)
+    def _choice(self) -> Top:
+        return Top(self.k)
 
     def _check_settings(self) -> None:
         refuse_below(("k", self.k, 1), ("beta", self.beta, 0))

@@ -128,7 +128,7 @@ def test_recipes_are_what_they_are_called():
 def test_history_tells_the_epochs(linear, table):
     explainer = aimwise.AIM(epochs=3, least_rows=256).fit(linear, table)
     assert len(explainer.history_) == 3
-    assert set(explainer.history_[0]) == {"epoch", "loss", "agreement", "tracking", "variation", "queries"}
+    assert set(explainer.history_[0]) == {"epoch", "loss", "agreement", "without", "tracking", "variation", "queries"}
     assert explainer.stopped_ == "epochs"
     assert explainer.queries_ == sum(linear.rows)
     assert explainer.fit_seconds_ > 0

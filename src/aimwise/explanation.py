@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,12 @@ from torch import Tensor
 
 from aimwise.errors import BadSetting, SingleClass, UnknownName, extra, unknown
 from aimwise.files import write_text
+from aimwise.ranking import by_weight, enough, needed
 
 Target = str | int | Int[Tensor, " B"] | None
+BY = ("enough", "needed", "weight", "size")
+SMALLEST = 1e-6  # probabilities are taken to be at least this where their logarithm is needed
+MANY = 20  # classes for which all features are ranked together; of more, by their weights alone
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,34 @@ class Trial:
         return Trial(self.k, self.kept[take], self.rest[take], *images)
 
 
+@dataclass(frozen=True)
+class Training:
+    """How a fit went: the numbers of every epoch, which epoch was kept, and why it ended."""
+
+    history: tuple[dict[str, Any], ...]
+    best: int
+    stopped: str
+
+
+@dataclass(frozen=True)
+class About:
+    """What made an explanation, told by the explainer in plain words and numbers."""
+
+    explainer: str
+    blackbox: str
+    features: str
+    fill: str
+    seed: int
+    rows: int | None
+    """How many inputs it was fitted on, where that is known."""
+    fit_queries: int
+    fit_seconds: float
+    queries: int
+    """How many questions the black box was asked to explain so many inputs, their checks and trials included."""
+    explained: int
+    training: Training | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """A plain record of weights (B, d, C) and of what they are about; slice it, rank it, export it."""
@@ -69,7 +101,12 @@ class Explanation:
     """The inputs to look at, (B, h, w) or (B, h, w, 3) of 0 to 255, where they are images."""
     regions: np.ndarray | None = None
     """Which feature every pixel belongs to, (B, h, w), or (1, h, w) if that is the same for all."""
-    trial: Trial | None = None
+    trials: tuple[Trial, ...] = ()
+    """What was tried of each row, the fewest features first."""
+    about: About | None = None
+    scores: bool = False
+    """Whether softmax(base + the weights of what is there) is close to the probabilities: then features are ranked by what they
+    do to those together, and else by their weights alone."""
     only: Int[Tensor, " B"] | None = None
     """The one class of each row that the weights are about, where the method explains one; those of the others are 0."""
 
@@ -108,9 +145,21 @@ class Explanation:
             unexplained=None if self.unexplained is None else self.unexplained[take.numpy()],
             images=None if self.images is None else self.images[take.numpy()],
             regions=self.regions if self.regions is None or len(self.regions) == 1 < len(self) else self.regions[take.numpy()],
-            trial=None if self.trial is None else self.trial.rows(take),
+            trials=tuple(each.rows(take) for each in self.trials),
             only=None if self.only is None else self.only[take],
         )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Explanation]) -> Explanation:
+        """Explanations that one explainer gave of several batches, as one."""
+        from aimwise.joined import joined
+
+        return joined(parts)
+
+    @property
+    def trial(self) -> Trial | None:
+        """The trial of most features, if there was any."""
+        return self.trials[-1] if self.trials else None
 
     @property
     def prediction(self) -> Int[Tensor, " B"]:
@@ -153,33 +202,47 @@ class Explanation:
             )
         return self.weights.gather(2, index[:, None, None].expand(-1, self.weights.shape[1], 1)).squeeze(2)
 
-    def order(self, target: Target = None, *, by: str = "weight") -> Int[Tensor, "B d"]:
-        """Feature numbers from the one that speaks most for the class (or has the largest weight of either sign) down."""
-        if by not in ("weight", "size"):
-            raise BadSetting(f"by={by!r}, wanted 'weight' or 'size'.")
-        weights = self.towards(target)
-        weights = weights.abs() if by == "size" else weights
-        weights = weights.masked_fill(~self.present, -torch.inf)
-        return weights.argsort(dim=1, descending=True, stable=True)
+    def order(self, target: Target = None, *, by: str = "enough") -> Int[Tensor, "B d"]:
+        """Feature numbers from the one that speaks most for the class down.
 
-    def top(self, k: int = 5, *, target: str | int | None = None, by: str = "weight") -> list[tuple[Any, ...]]:
-        """The k features of one row that speak most for a class, with their weights."""
+        by: "enough" (each adds most to the class, among all classes, given those before it), "needed" (without it and those
+        before it least is left), "weight" (the largest weight first) or "size" (of either sign). Of two classes, or of weights
+        that are not scores, the first three are the same.
+        """
+        if by not in BY:
+            raise BadSetting(f"by={by!r}, wanted one of {', '.join(map(repr, BY))}.")
+        weights, wanted = self.towards(target), self.classes_of(target)
+        if by == "size" or by == "weight" or not self.scores:
+            return by_weight(weights.abs() if by == "size" else weights, self.present)
+        if by == "enough":
+            return enough(self.weights, self.present, self.base.expand_as(self.probs), wanted)
+        return needed(self.weights, self.present, self.probs.clamp_min(SMALLEST).log(), wanted)
+
+    def top(self, k: int = 5, *, target: str | int | None = None, by: str = "enough") -> list[tuple[Any, ...]]:
+        """The k features of one row that together speak most for a class (see `order`), with their weights, the largest first."""
         if len(self) != 1:
             raise BadSetting(f"top is about one row, this explanation has {len(self)}. Pick one: explanation[0].top({k}).")
         if k < 0:
             raise BadSetting(f"k={k}, wanted how many features: 0 or more.")
         weights, order = self.towards(target)[0], self.order(target, by=by)[0]
         chosen = [int(i) for i in order[:k] if self.present[0, i]]
+        if by != "size":
+            chosen.sort(key=lambda i: -float(weights[i]))
         named = self.values[0] if self.names is None else self.names
         places = [] if self.spans is None else [self.spans[0, chosen].tolist()]
         return [(named[i], float(weights[i]), *(tuple(p[j]) for p in places)) for j, i in enumerate(chosen)]
 
-    def chosen(self, k: int, target: Target = None) -> Float[Tensor, "B d"]:
-        """1 for the k features of each row that speak most for a class, else 0."""
+    def chosen(self, k: int, target: Target = None, *, by: str = "enough") -> Float[Tensor, "B d"]:
+        """1 for the k features of each row that together speak most for a class, else 0; see `order`."""
         if k < 0:
             raise BadSetting(f"k={k}, wanted 0 or more.")
         z = torch.zeros_like(self.present, dtype=torch.float32)
-        return z.scatter(1, self.order(target)[:, :k], 1.0) * self.present
+        return z.scatter(1, self.order(target, by=by)[:, :k], 1.0) * self.present
+
+    def ranks(self) -> Int[Tensor, "B d C"]:
+        """The place of every feature in the order of each class, from 1; by weight where there are more than 20 classes."""
+        shown, by = self._opened(), "enough" if len(self.classes) <= MANY else "weight"
+        return torch.stack([shown.order(c, by=by).argsort(1) + 1 for c in range(len(self.classes))], 2)
 
     def additive(self, z: Float[Tensor, "B M d"]) -> Float[Tensor, "B M C"]:
         """The probabilities that the weights alone give to masks of every row: softmax(base + W^T z)."""
@@ -189,8 +252,7 @@ class Explanation:
         """A tidy pandas table: row, feature, value (or start and end), class, weight, rank; only the first ranks with `top`."""
         pd = extra("pandas", "table")
         rows, d, c = self.weights.shape
-        weights = self.weights.masked_fill(~self.present[:, :, None], -torch.inf)
-        rank = weights.argsort(dim=1, descending=True, stable=True).argsort(dim=1) + 1  # (B, d, C)
+        rank = self.ranks()
         kept = self.present[:, :, None].expand(rows, d, c)
         if self.only is not None:
             kept = kept & (torch.arange(c) == self.only[:, None])[:, None]
@@ -213,6 +275,26 @@ class Explanation:
             }
         )
 
+    def to_shap(self, *, target: Target = None) -> Any:
+        """A shap.Explanation for shap's own plots: of all classes, to be indexed as [..., c], or of one.
+
+        Values are log-odds that add up to the score of a class. Of texts each row has its own words, of images every pixel has a
+        share of its region's weight.
+        """
+        from aimwise.render.others import for_shap
+
+        return for_shap(self._opened(), target)
+
+    def to_captum(self, *, target: Target = None) -> Any:
+        """What captum's viewers take, for the predicted class of each row or for a given one.
+
+        Of images two arrays (B, h, w, c), attributions and pictures of 0 to 1: visualize_image_attr(made[0][i], made[1][i]). Of
+        texts a list for visualize_text, a VisualizationDataRecord each, attributions scaled to -1 to 1. Of tables it is (B, d).
+        """
+        from aimwise.render.others import for_captum
+
+        return for_captum(self._opened(), target)
+
     def to_json(self, path: str | Path | None = None) -> str:
         """The whole record as JSON text, also written to a file if a path is given."""
         from aimwise.records import to_text
@@ -229,16 +311,19 @@ class Explanation:
 
         return from_text(text)
 
-    def to_html(self, path: str | Path, *, title: str = "Explanations", truth: Sequence[int] | None = None) -> Path:
+    def to_html(
+        self, path: str | Path, *, title: str = "Explanations", truth: Iterable[Any] | None = None, most: int = 1000
+    ) -> Path:
         """Write one self-contained page with the evidence for every class of every row; returns its path.
 
-        truth: the true class numbers, so that mistakes are marked and can be picked out.
+        truth: the true classes, numbers or names, so that mistakes are marked and can be picked out.
+        most: how many rows, the first ones, are shown one by one; what is said of all rows together is about all.
         """
         from aimwise.render.html import page, section
 
         path = Path(path)
         about = title if self.only is None else f"{title} ({self.method} explains the predicted class alone)"
-        text = page(title, [section(about, self._opened(), truth=truth)])
+        text = page(title, [section(about, self._opened(), truth=truth, most=most)])
         write_text(path, text)
         return path
 
@@ -248,7 +333,7 @@ class Explanation:
         *,
         target: Target = None,
         classes: int | Sequence[str | int] | None = None,
-        truth: Sequence[int] | None = None,
+        truth: Iterable[Any] | None = None,
         k: int | None = None,
         columns: int | None = None,
     ) -> Any:
@@ -259,7 +344,7 @@ class Explanation:
         classes: which classes, or how many; by default the 6 most probable. truth: the true classes, so that mistakes are seen.
         k: how many regions are outlined, or how many bars a chart has. columns: how many panels stand beside each other.
         """
-        extra("matplotlib", "image")
+        extra("matplotlib", "plot")
         from aimwise.render.figures import checked_path, drawn, saved
 
         file = None if path is None else checked_path(path)

@@ -6,6 +6,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ import numpy as np
 import torch
 
 from aimwise.errors import BadFile
-from aimwise.explanation import Check, Explanation, Trial
+from aimwise.explanation import About, Check, Explanation, Training, Trial
 
-NAME, FORMAT = "aimwise-explanation", 2
+NAME, FORMAT = "aimwise-explanation", 3
 
 
 def to_text(explanation: Explanation) -> str:
     """The whole record as JSON text."""
-    e, check, trial = explanation, explanation.check, explanation.trial
+    e, check = explanation, explanation.check
     record = {
         "format": NAME,
         "version": FORMAT,
@@ -35,21 +36,24 @@ def to_text(explanation: Explanation) -> str:
         "spans": None if e.spans is None else e.spans.tolist(),
         "sources": None if e.sources is None else list(e.sources),
         "unexplained": None if e.unexplained is None else e.unexplained.tolist(),
+        "scores": e.scores,
         "only": None if e.only is None else e.only.tolist(),
         "images": packed(e.images, np.uint8),
         "regions": packed(e.regions, np.int32),
         "check": None
         if check is None
         else {"agreement": check.agreement.tolist(), "without": check.without.tolist(), "masks": check.masks},
-        "trial": None
-        if trial is None
-        else {
-            "k": trial.k,
-            "kept": trial.kept.tolist(),
-            "rest": trial.rest.tolist(),
-            "kept_images": packed(trial.kept_images, np.uint8),
-            "rest_images": packed(trial.rest_images, np.uint8),
-        },
+        "trials": [
+            {
+                "k": trial.k,
+                "kept": trial.kept.tolist(),
+                "rest": trial.rest.tolist(),
+                "kept_images": packed(trial.kept_images, np.uint8),
+                "rest_images": packed(trial.rest_images, np.uint8),
+            }
+            for trial in e.trials
+        ],
+        "about": None if e.about is None else finite(asdict(e.about)),
     }
     return json.dumps(record, allow_nan=False)
 
@@ -74,7 +78,7 @@ def rebuilt(record: Mapping[str, Any]) -> Explanation:
     if [len(row) for row in record["values"]] != [d] * rows:
         raise BadFile(f"The values are not a table of shape {(rows, d)}.")
     values[:] = record["values"] if rows else values
-    check, trial = record["check"], record["trial"]
+    check, about = record["check"], record["about"]
     return Explanation(
         weights=torch.tensor(record["weights"], dtype=torch.float32).reshape(rows, d, c),
         probs=torch.tensor(record["probs"], dtype=torch.float32).reshape(rows, c),
@@ -86,21 +90,42 @@ def rebuilt(record: Mapping[str, Any]) -> Explanation:
         unexplained=None if record["unexplained"] is None else np.array(record["unexplained"], dtype=np.int64),
         images=unpacked(record["images"], np.uint8),
         regions=unpacked(record["regions"], np.int32),
+        scores=bool(record["scores"]),
         only=None if record.get("only") is None else torch.tensor(record["only"], dtype=torch.int64),
         values=values,
         classes=tuple(record["classes"]),
         method=record["method"],
         check=None if check is None else Check(torch.tensor(check["agreement"]), torch.tensor(check["without"]), check["masks"]),
-        trial=None
-        if trial is None
-        else Trial(
-            int(trial["k"]),
-            torch.tensor(trial["kept"], dtype=torch.float32).reshape(rows, c),
-            torch.tensor(trial["rest"], dtype=torch.float32).reshape(rows, c),
-            unpacked(trial["kept_images"], np.uint8),
-            unpacked(trial["rest_images"], np.uint8),
+        trials=tuple(
+            Trial(
+                int(trial["k"]),
+                torch.tensor(trial["kept"], dtype=torch.float32).reshape(rows, c),
+                torch.tensor(trial["rest"], dtype=torch.float32).reshape(rows, c),
+                unpacked(trial["kept_images"], np.uint8),
+                unpacked(trial["rest_images"], np.uint8),
+            )
+            for trial in record["trials"]
         ),
+        about=None if about is None else told(about),
     )
+
+
+def told(record: Mapping[str, Any]) -> About:
+    """What made an explanation, as its record says."""
+    training = record["training"]
+    if training is not None:
+        history = tuple({k: math.nan if v is None else v for k, v in epoch.items()} for epoch in training["history"])
+        training = Training(history, int(training["best"]), str(training["stopped"]))
+    return About(**{**record, "training": training})
+
+
+def finite(value: Any) -> Any:
+    """Plain data without numbers that JSON does not know; they become null."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def packed(values: np.ndarray | None, dtype: type) -> dict[str, Any] | None:

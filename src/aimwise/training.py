@@ -20,6 +20,7 @@ from aimwise.progress import bar
 
 CHECKPOINT = "training.safetensors"
 SAME_ANSWERS = 1e-3  # a model asked again may differ by rounding
+ANSWERS_KEPT = 256  # of the black box, to know it again when a fit goes on
 WHY = {"interrupted": "interrupted", "queries": "out of queries"}
 log = logging.getLogger("aimwise")
 Numbers = dict[str, float]
@@ -104,8 +105,7 @@ class _State:
                 f"{path} belongs to a fit with other settings, data, features or seed. "
                 "Choose another folder, or remove it to start afresh."
             )
-        known = tensors["answers"]
-        if known.shape != self.answers.shape or not torch.allclose(known, self.answers.cpu(), atol=SAME_ANSWERS):
+        if not same_answers(tensors["answers"], self.answers):
             raise BadFile(f"{path} belongs to a fit of another model. Choose another folder, or remove it to start afresh.")
         self.nets.load_state_dict(taken(tensors, "net."))
         self.judged.load_state_dict(taken(tensors, "judged." if self.judged is not self.nets else "net."))
@@ -121,6 +121,11 @@ class _State:
         if "rng.cuda" in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(tensors["rng.cuda"])
         self.run.history, self.run.best, self.run.stopped = facts["history"], facts["best"], facts["stopped"]
+
+
+def same_answers(before: Tensor, now: Tensor) -> bool:
+    """Whether a black box answers as it did before."""
+    return before.shape == now.shape and torch.allclose(before, now.cpu(), atol=SAME_ANSWERS)
 
 
 def taken(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from aimwise.batch import Batch
 from aimwise.errors import BadSetting, unknown
 from aimwise.explainers.asked import Asked, Draw
 from aimwise.explainers.judge import Judge
-from aimwise.explainers.learned import Learned, Lesson
+from aimwise.explainers.learned import Learned
 from aimwise.explainers.steps import asked_steps
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
@@ -30,6 +30,7 @@ SAMPLERS: dict[str, Sampler] = {
     "hard": sampling.hard,
     "straight_through": sampling.straight_through,
 }
+MASKS: dict[str, Callable[..., Tensor]] = {"uniform": sampling.uniform_masks}
 TARGETS: dict[str, Callable[[Tensor], Tensor]] = {"soft": lambda probs: probs, "hard": losses.hardened}
 LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_released}
 NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
@@ -54,6 +55,7 @@ class AIM(Learned):
     """
 
     method: ClassVar[str] = "aim"
+    scores: ClassVar[bool] = True
 
     alpha: float = 1.0
     beta: float = 1e-4
@@ -125,18 +127,21 @@ class AIM(Learned):
     def _fit(self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, folder: Path | None) -> None:
         self._check_settings()
         rng = torch.Generator().manual_seed(seed)
+        lesson = self._lesson(box, data, probs, seed, rng, folder)
         nets = self._networks(box.features.kind, box.features.layout).to(probs.device)
         if not self.intercept:
             self.base_ = torch.zeros_like(self.base_)
         judge, rows = Judge.hold_out(box, data, probs, rng)
         learn = self._from_selected_masks
-        if self.masks == "uniform":
-            draw = partial(sampling.uniform_masks, noise=box.features.noise)
-            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self.most_queries, self._plan(), rng, draw=draw)
-            rows = rows if asked is None else asked.rows
+        if self.masks in MASKS:
+            draw = partial(MASKS[self.masks], noise=box.features.noise)
+            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self.most_queries, self._plan(), rng)
+            if asked is not None:
+                asked.ask(lesson, draw)
+                rows = asked.rows
             learn = partial(self._from_random_masks, asked, draw)
 
-        def epoch(order: Tensor) -> Iterator[Tensor]:
+        def steps(order: Tensor) -> Iterator[Tensor]:
             return learn(nets, box, data, probs, order, rng)
 
         def score(nets: nn.ModuleDict) -> dict[str, float]:
@@ -145,7 +150,7 @@ class AIM(Learned):
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
             return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
 
-        run = self._train(nets, epoch, score, rows, Lesson(box, data, probs, seed, rng, folder))
+        run = self._train(nets, steps, score, rows, lesson)
         judge.refuse_collapse(run)
 
     def _from_random_masks(
@@ -159,7 +164,7 @@ class AIM(Learned):
         order: Tensor,
         rng: torch.Generator,
     ) -> Iterator[Tensor]:
-        """L1 + beta ||W||_2,1 on masks of every size; the masks of several steps are asked about in one call."""
+        """L1 + beta ||W||_2,1 on random masks; those of several steps are asked about in one call."""
         entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
         steps = asked_steps(
             box,
@@ -208,14 +213,14 @@ class AIM(Learned):
     def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
         made, classes = family(kind, self.networks), len(self.classes_)
         nets = nn.ModuleDict({"explainer": made.explainer(layout, classes)})
-        if self.masks != "uniform":
+        if self.masks not in MASKS:
             nets["selector"] = made.selector(layout)
             nets["approximator"] = made.approximator(layout, classes)
         return nets
 
     def _check_settings(self) -> None:
         for what, name, known in (
-            ("masks", self.masks, ("uniform", *SAMPLERS)),
+            ("masks", self.masks, (*MASKS, *SAMPLERS)),
             ("target", self.target, TARGETS),
             ("loss", self.loss, LOSSES),
             ("norm", self.norm, NORMS),

@@ -23,7 +23,8 @@ from aimwise.blackbox import BlackBox, as_blackbox
 from aimwise.blackbox.base import as_matrix, check_rows
 from aimwise.device import resolve_device, seeded
 from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted, OutOfQueries, SingleClass
-from aimwise.explanation import Check, Explanation, Trial
+from aimwise.explainers.tried import tried
+from aimwise.explanation import About, Check, Explanation, Training
 from aimwise.features import as_features
 from aimwise.features.base import Features
 from aimwise.masked import Masked, Meter
@@ -50,9 +51,6 @@ class Explainer(ABC):
     rows_at_once: ClassVar[int] = 4096
     """How many inputs are weighed together, and lost together when the black box may not be asked any more."""
 
-    gradients: ClassVar[bool] = False
-    """Whether it needs a black box through which gradients flow."""
-
     device: str = "auto"
 
     @abstractmethod
@@ -73,6 +71,14 @@ class Explainer(ABC):
         """Whether explaining asks the black box about changed inputs, and not about the inputs themselves alone."""
         return False
 
+    scores: ClassVar[bool] = False
+    """Whether softmax(base + weights) is meant to be the black box's probabilities, so that classes compete for them."""
+
+    @property
+    def gradients(self) -> bool:
+        """Whether it needs a black box through which gradients flow."""
+        return False
+
     @property
     def sampled(self) -> bool:
         """Whether the weights hang on the seed; if not, a random fill's draws alone can change them."""
@@ -85,6 +91,10 @@ class Explainer(ABC):
                 f"{type(self).__name__} explains {' and '.join(f'{kind}s' for kind in self.kinds)}, got features of the kind "
                 f"{box.features.kind!r}. Choose another method."
             )
+
+    def _training(self) -> Training | None:
+        """How the training went, where there was one."""
+        return None
 
     def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What `_fit` learned, for the file: JSON values and tensors."""
@@ -129,6 +139,7 @@ class Explainer(ABC):
             answers = box.whole(data) if probs is None else None  # first: what the outputs are is told from whole inputs
             self.base_ = empty_log_odds(box, data, seed).to(place)
             self.classes_, self.named_, self.seed_ = box.classes(), class_names is not None, seed
+            self.fitted_on_: int | None = len(data)
             if answers is None:
                 answers = self._checked_probs(probs, len(data)).to(place)
             self._fit(box, data, answers, seed, Path(folder) if folder is not None else None)
@@ -138,7 +149,7 @@ class Explainer(ABC):
         return self
 
     def explain(
-        self, inputs: Any, *, probs: Any = None, check: int = 0, top: int = 0, max_queries: int | None = None
+        self, inputs: Any, *, probs: Any = None, check: int = 0, top: int | Sequence[int] = 0, max_queries: int | None = None
     ) -> Explanation:
         """Weigh every feature of every input for every class.
 
@@ -146,16 +157,18 @@ class Explainer(ABC):
         check: ask the model about so many masks of each row and record how far weights and model agree on them; a
         random fill is averaged over several draws for each mask.
         top: ask the model about so many features that speak most for its prediction alone, and about all the others, and record
-        what it says of both.
+        what it says of both; several numbers, as in top=(1, 3, 10), are asked about together.
         max_queries: the most inputs the model may be asked about; the error beyond that holds what was explained till then.
         """
-        for name, value, what in (("check", check, "masks"), ("top", top, "features")):
+        ks = tuple(top) if isinstance(top, Sequence) else (top,)
+        for name, value, what in (("check", check, "masks"), *(("top", k, "features") for k in ks)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise BadSetting(
                     f"{name}={value!r}, wanted how many {what} to ask about for each row: a whole number, 0 for none."
                 )
         check_count("max_queries", max_queries, 0)
         box, features = self._fitted(), self._fitted().features
+        asked = box.meter.queries
         data = features.encode(inputs).to(torch.device("cpu"))
         known = None if probs is None else self._checked_probs(probs, len(data))
         weights = torch.zeros(*data.present.shape, len(self.classes_))  # (N, d, C)
@@ -178,7 +191,8 @@ class Explainer(ABC):
                 explanation = replace(
                     explanation,
                     check=self._checked(box, data, explanation, check) if check else None,
-                    trial=self._tried(box, data, explanation, top) if top else None,
+                    trials=tried(box.averaged(CHECK_DRAWS), data, explanation, sorted({k for k in ks if k}), self.seed_ + 2),
+                    about=self._about(box.meter.queries - asked, len(data)),
                 )
             self._remembered()[explanation] = data
             return explanation
@@ -206,6 +220,7 @@ class Explainer(ABC):
             unexplained=features.unexplained(data),
             images=features.pictures(data.raw),
             regions=features.regions(data),
+            scores=self.scores,
             only=None if self.every_class else probs.argmax(-1),
         )
 
@@ -241,7 +256,9 @@ class Explainer(ABC):
         kept: WeakKeyDictionary[Explanation, Batch] = self.__dict__.setdefault("inputs_", WeakKeyDictionary())
         return kept
 
-    def explain_batches(self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0, top: int = 0) -> Iterator[Explanation]:
+    def explain_batches(
+        self, inputs: Iterable[Any], *, rows: int = 1024, check: int = 0, top: int | Sequence[int] = 0
+    ) -> Iterator[Explanation]:
         """Explain inputs from any iterable, a generator too, so many at a time: memory does not grow with their number."""
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise BadSetting(f"rows={rows!r}, wanted how many inputs to explain at a time: a whole number of at least 1.")
@@ -266,18 +283,22 @@ class Explainer(ABC):
                 shown.update(len(batch))
         return Check(torch.cat(agreement), torch.cat(without), masks)
 
-    def _tried(self, box: Masked, data: Batch, explanation: Explanation, k: int) -> Trial:
-        """Ask about the k strongest features of every row alone, and about the others."""
-        box, z = box.averaged(CHECK_DRAWS), explanation.chosen(k)
-        if not len(data):
-            return Trial(k, explanation.probs, explanation.probs, explanation.images, explanation.images)
-        said, images = [], []
-        for mask in (z, 1 - z):
-            rng = torch.Generator().manual_seed(self.seed_ + 2)
-            said.append(box(data, mask, rng))
-            if explanation.images is not None:
-                images.append(box.features.pictures(box.features.dim(data, mask * data.present, rng)))
-        return Trial(k, said[0], said[1], *images)
+    def _about(self, queries: int, explained: int) -> About:
+        """What the reader of an explanation should know of the explainer."""
+        box = self._fitted()
+        return About(
+            explainer=repr(self),
+            blackbox=box.blackbox.called,
+            features=type(box.features).__name__,
+            fill=box.features.fill,
+            seed=self.seed_,
+            rows=self.fitted_on_,
+            fit_queries=self.queries_,
+            fit_seconds=self.fit_seconds_,
+            queries=queries,
+            explained=explained,
+            training=self._training(),
+        )
 
     def _checked_probs(self, probs: Any, n: int) -> Tensor:
         found = as_matrix(probs, len(probs)).detach().cpu()

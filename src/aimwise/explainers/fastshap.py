@@ -56,7 +56,7 @@ class FastSHAP(Learned):
     def _fit(self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, folder: Path | None) -> None:
         self._check_settings()
         rng = torch.Generator().manual_seed(seed)
-        lesson = Lesson(box, data, probs, seed, rng, folder)
+        lesson = self._lesson(box, data, probs, seed, rng, folder)
         nets = self._networks(box.features.kind, box.features.layout).to(probs.device)
         asked: Asked | None = None
         ask: Ask = box.each
@@ -64,13 +64,14 @@ class FastSHAP(Learned):
             judge, rows, ask = self._in_place_of_the_box(lesson)
         else:
             judge, rows = Judge.hold_out(box, data, probs, rng, draw=shapley_masks)
-            plan = self._plan()
-            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self.most_queries, plan, rng, draw=shapley_masks)
-            rows = rows if asked is None else asked.rows
+            asked = Asked.within_budget(box, data, rows, self.masks_per_row, self.most_queries, self._plan(), rng)
+            if asked is not None:
+                asked.ask(lesson, shapley_masks)
+                rows = asked.rows
         value = LINKS[self.link]
 
-        def epoch(order: Tensor) -> Iterator[Tensor]:
-            steps = asked_steps(
+        def steps(order: Tensor) -> Iterator[Tensor]:
+            asked_for = asked_steps(
                 box,
                 data,
                 probs,
@@ -82,7 +83,7 @@ class FastSHAP(Learned):
                 ask=ask,
                 rng=rng,
             )
-            for batch, known, z, said in steps:
+            for batch, known, z, said in asked_for:
                 phi = self._shared_out(nets["explainer"](batch.x, known), batch.present, known)  # (B, d, C)
                 gain = additive(phi, z, value(self.base_.softmax(-1)))  # (B, M, C)
                 yield (value(said) - gain).square().sum(-1).mean()
@@ -95,7 +96,7 @@ class FastSHAP(Learned):
             numbers = {"agreement": float(overlap(said, judge.said).mean()), "tracking": judge.tracking(phi)}
             return numbers | {"queries": float(box.meter.queries)}
 
-        run = self._train(nets, epoch, score, rows, lesson)
+        run = self._train(nets, steps, score, rows, lesson)
         best = run.history[run.best]
         if not judge.still() and best["tracking"] < UNRELATED:
             raise Collapsed(

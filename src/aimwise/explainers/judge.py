@@ -52,10 +52,12 @@ class Judge:
         return cls(batch, probs[out.to(probs.device)], z, said), rest
 
     def score(self, W: Float[Tensor, "B d C"], base: Float[Tensor, " C"], pi: Tensor | None, *, hard: bool) -> Numbers:
-        """Agreement with the black box (of labels if `hard`, else of probabilities), and the signs of a collapse."""
+        """Agreement with the black box, of labels if `hard`, else of probabilities; that of no weights; signs of a collapse."""
         scores = additive(W, self.z, base)  # (B, M, C)
         same = (scores.argmax(-1) == self.said.argmax(-1)).float() if hard else overlap(scores.softmax(-1), self.said)
-        numbers = {"agreement": float(same.mean()), "tracking": self.tracking(W)}
+        bare = base.expand_as(scores)
+        none = (bare.argmax(-1) == self.said.argmax(-1)).float() if hard else overlap(bare.softmax(-1), self.said)
+        numbers = {"agreement": float(same.mean()), "without": float(none.mean()), "tracking": self.tracking(W)}
         numbers["variation"] = float(W.std(1).max()) if W.shape[1] > 1 else float(W.std())
         if pi is not None:
             numbers["selected"] = float(pi[self.batch.present].mean())

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from aimwise.batch import Batch
 from aimwise.explainers.base import Explainer
+from aimwise.explanation import Training
 from aimwise.masked import Masked
-from aimwise.training import Numbers, Plan, Run, train
-
-ANSWERS_KEPT = 256  # of the black box, to know it again when a fit goes on
+from aimwise.training import ANSWERS_KEPT, Numbers, Plan, Run, train
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +29,8 @@ class Lesson:
     seed: int
     rng: torch.Generator
     folder: Path | None
+    fingerprint: str
+    """What a fit must be to go on with what lies in the folder."""
 
     def within(self, name: str) -> Lesson:
         """The same with checkpoints in a folder of that name inside."""
@@ -71,6 +72,12 @@ class Learned(Explainer):
             most_rows=self.most_rows,
         )
 
+    def _lesson(
+        self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, rng: torch.Generator, folder: Path | None
+    ) -> Lesson:
+        fingerprint = self._fingerprint(box, data, seed) if folder else ""
+        return Lesson(box, data, probs, seed, rng, folder, fingerprint)
+
     def _train(
         self,
         nets: nn.ModuleDict,
@@ -80,12 +87,22 @@ class Learned(Explainer):
         lesson: Lesson,
     ) -> Run:
         """Train networks in the one loop, keep those of the best epoch, and go on from a checkpoint if there is one."""
-        folder = lesson.folder
-        fingerprint = self._fingerprint(lesson.box, lesson.data, lesson.seed) if folder else ""
-        plan, known = self._plan(), lesson.probs[:ANSWERS_KEPT]
-        run = train(nets, losses, score, rows, plan, lesson.rng, folder=folder, fingerprint=fingerprint, answers=known)
+        run = train(
+            nets,
+            losses,
+            score,
+            rows,
+            self._plan(),
+            lesson.rng,
+            folder=lesson.folder,
+            fingerprint=lesson.fingerprint,
+            answers=lesson.probs[:ANSWERS_KEPT],
+        )
         self.nets_, self.history_, self.best_epoch_, self.stopped_ = nets, run.history, run.best, run.stopped
         return run
+
+    def _training(self) -> Training | None:
+        return Training(tuple(self.history_), self.best_epoch_, self.stopped_)
 
     def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         facts = {"history": self.history_, "best_epoch": self.best_epoch_, "stopped": self.stopped_}

@@ -35,7 +35,7 @@ def refined(box: Masked, data: Batch, explanation: Explanation, budget: int, see
             said = box.each(batch, z, rng)  # (B, M, C)
             weights[part] = followed(weights[part], explanation.base, z, said) * batch.present[..., None]
             shown.update(len(batch))
-    return replace(explanation, weights=weights, method=f"{explanation.method}, refined", check=None, trial=None)
+    return replace(explanation, weights=weights, method=f"{explanation.method}, refined", check=None, trials=(), scores=True)
 
 
 def followed(

@@ -40,6 +40,7 @@ def save(explainer: Explainer, path: Path) -> Path:
         "named_by_user": explainer.named_,
         "output": explainer.box_.blackbox.output,
         "seed": explainer.seed_,
+        "rows": explainer.fitted_on_,
         "queries": explainer.queries_,
         "fit_seconds": explainer.fit_seconds_,
         "features": {"kind": kinds[type(features)], **features.config()},
@@ -121,6 +122,8 @@ def rebuilt(config: Mapping[str, Any], tensors: Mapping[str, Tensor], blackbox: 
     explainer.named_ = bool(config["named_by_user"])
     explainer.classes_, explainer.seed_ = tuple(map(str, config["classes"])), int(config["seed"])
     explainer.queries_, explainer.fit_seconds_ = int(config["queries"]), float(config["fit_seconds"])
+    rows = config.get("rows")  # not known of folders of the first versions
+    explainer.fitted_on_ = None if rows is None else int(rows)
     if explainer.base_.shape != torch.Size([len(explainer.classes_)]):
         raise BadFile(f"{len(explainer.classes_)} classes but a base of shape {tuple(explainer.base_.shape)}.")
     own = blackbox.class_names

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from aimwise.batch import Batch
-from aimwise.explainers.asked import Asked, Draw
+from aimwise.explainers.asked import Asked, Draw, by_size
 from aimwise.masked import Masked
 
 Ask = Callable[[Batch, Tensor, torch.Generator], Tensor]
@@ -53,8 +53,3 @@ def asked_steps(
         for i in torch.randperm(len(steps), generator=rng).tolist():
             batch, here = box.features.trim(block.pick(steps[i])), steps[i].to(probs.device)
             yield batch, known[here], z[here, :, : batch.present.shape[1]], said[here]
-
-
-def by_size(data: Batch, rows: Tensor) -> Tensor:
-    """Row numbers from the input of the fewest features to that of the most."""
-    return rows[data.present[rows.to(data.present.device)].sum(1).argsort(stable=True).cpu()]

@@ -45,7 +45,7 @@ def deletion(
 
     Lower is better.
     """
-    worst_first = last_first(explanation.order(target), explanation.present)
+    worst_first = last_first(explanation.order(target, by="needed"), explanation.present)
     return area(box, inputs, explanation, worst_first, target, label=label, seed=seed)
 
 
@@ -88,7 +88,7 @@ def naopc(
     batch = inputs if isinstance(inputs, Batch) else box.features.encode(inputs).to(torch.device("cpu"))
     wanted, steps = explanation.classes_of(None), max(ks)
     rng = torch.Generator().manual_seed(seed)
-    order = explanation.order()
+    order = explanation.order(by="needed")
     gone = torch.stack([first(order, explanation.present, k) for k in range(1, steps + 1)], 1)  # (B, K, d)
     whole = of_class(explanation.probs, wanted)
     said = box.averaged(DRAWS).each(batch, explanation.present[:, None].float() - gone, rng)  # (B, K, C)

@@ -12,15 +12,17 @@ from aimwise.features.words import PAD, TextLayout
 SIZE = 128
 NEAR = 96
 REACH = 2  # words on either side that one layer sees
+NEAREST, PLACES = 8, 24  # so many places at either end are told apart, those behind them by their order of magnitude
 
 
 class TextExplainer(nn.Module):
-    """E: what each word says by itself, changed by the words around it, by the whole text and by the black box's answer."""
+    """E: what each word says by itself, changed by its place, the words around it, the whole text and the black box's answer."""
 
     def __init__(self, layout: TextLayout, classes: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(layout.ids, SIZE, padding_idx=PAD)
         self.narrow = nn.Linear(SIZE, NEAR)
+        self.from_start, self.from_end = nn.Embedding(PLACES, NEAR), nn.Embedding(PLACES, NEAR)
         self.near = nn.ModuleList(Around(NEAR) for _ in range(2))
         self.whole = nn.Linear(NEAR + classes, NEAR)
         self.mix = nn.Sequential(nn.Linear(2 * NEAR, SIZE), nn.GELU())
@@ -28,19 +30,29 @@ class TextExplainer(nn.Module):
         self.head = nn.Linear(SIZE, classes)
         with torch.no_grad():
             self.embedding.weight *= 0.3
+            self.from_start.weight *= 0.1
+            self.from_end.weight *= 0.1
             self.head.weight *= 0.1
             self.alone.weight *= 0.1
 
     def forward(self, x: Int[Tensor, "B d"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
         there = (x != PAD)[..., None]  # (B, d, 1)
+        before = there.squeeze(2).cumsum(1) - 1  # (B, d)
+        behind = before[:, -1:] - before
         word = self.embedding(x)  # (B, d, e)
-        near = self.narrow(word) * there  # (B, d, n)
+        near = (self.narrow(word) + self.from_start(place(before)) + self.from_end(place(behind))) * there  # (B, d, n)
         for layer in self.near:
             near = layer(near) * there
         mean = near.sum(1) / there.sum(1).clamp_min(1)  # (B, n)
         whole = self.whole(torch.cat([mean, probs], 1))[:, None].expand_as(near)
         W: Tensor = self.alone(word) + self.head(self.mix(torch.cat([near, whole], 2)))
         return W - W.mean(-1, keepdim=True)
+
+
+def place(steps: Int[Tensor, "B d"]) -> Int[Tensor, "B d"]:
+    """How far from an end, exactly where that is near, else in half powers of two."""
+    far = NEAREST + (2 * torch.log2(steps.clamp_min(NEAREST) / NEAREST)).long()
+    return torch.where(steps < NEAREST, steps, far).clamp(0, PLACES - 1)
 
 
 class Around(nn.Module):

@@ -19,6 +19,7 @@ from aimwise.explainers.base import Explainer
 from aimwise.explanation import Explanation
 from aimwise.masked import Masked
 from aimwise.metrics import METRICS, Ablation, Better, ablations
+from aimwise.metrics.ablation import both_orders
 from aimwise.metrics.agreement import alike, pairwise_iou
 from aimwise.metrics.curves import aopc_comprehensiveness, aopc_sufficiency, deletion, insertion, naopc
 from aimwise.metrics.faithfulness import class_faithfulness
@@ -227,9 +228,9 @@ def measured(
 ) -> Iterator[tuple[str, int | None, str | None, Tensor, Better, str]]:
     """Every metric of a case: its name, K, fill, values, direction and unit. A control has those that need no explainer."""
     if any(name in METRICS or name in CURVES for name in names):
-        order = case.explanation.order()
+        orders = both_orders(case.explanation)
         for fill in fills:
-            asked = ablations(case.box, case.batch, case.explanation, ks=case.ks, fill=fill, seed=case.seed, order=order)
+            asked = ablations(case.box, case.batch, case.explanation, ks=case.ks, fill=fill, seed=case.seed, orders=orders)
             for name in names:
                 if name in METRICS:
                     metric = METRICS[name]

@@ -103,31 +103,27 @@ class Scores:
             write_text(Path(path), text + "\n")
         return text
 
-    def plot(self, metric: str, path: str | Path | None = None) -> Any:
-        """A matplotlib figure of one metric against K: a line for each method with its interval, a panel for each fill."""
-        extra("matplotlib", "image")
-        from matplotlib.figure import Figure
-
+    def fills(self, metric: str) -> list[str | None]:
+        """The fills under which a metric was measured at several K, in order."""
         found = [row for row in self.find(metric) if row.k is not None]
         if not found:
-            raise unknown(
-                "metric with several K", metric, [m for m in self.metrics if any(r.k is not None for r in self.find(m))]
-            )
-        fills = list(dict.fromkeys(row.fill for row in found))
+            several = [m for m in self.metrics if any(r.k is not None for r in self.find(m))]
+            raise unknown("metric with several K", metric, several)
+        return list(dict.fromkeys(row.fill for row in found))
+
+    def plot(self, metric: str, path: str | Path | None = None) -> Any:
+        """A matplotlib figure of one metric against K: a line for each method with its interval, a panel for each fill."""
+        extra("matplotlib", "plot")
+        from matplotlib.figure import Figure
+
+        from aimwise.render.lines import curves
+
+        fills, row = self.fills(metric), self.find(metric)[0]
         figure = Figure(figsize=(1 + 4.2 * len(fills), 3.6), layout="constrained")
         panels = figure.subplots(1, len(fills), sharey=True, squeeze=False)[0]
-        for panel, fill in zip(panels, fills, strict=True):
-            for i, method in enumerate(self.methods):
-                line = sorted((row for row in found if row.method == method and row.fill == fill), key=lambda row: row.k or 0)
-                if line:
-                    ks, style = [row.k for row in line], MARKS[i % len(MARKS)]
-                    panel.plot(ks, [row.mean for row in line], marker=style, label=method, color=f"C{i % 10}")
-                    panel.fill_between(ks, [r.low for r in line], [r.high for r in line], alpha=0.15, color=f"C{i % 10}", lw=0)
-            panel.set_xlabel("K, features")
-            panel.set_title("" if fill is None else f"fill: {fill}")
-            panel.set_xticks(sorted({row.k for row in found if row.k is not None}))
-        panels[0].set_ylabel(f"{metric} ({found[0].unit}), {found[0].better} is better")
-        panels[-1].legend(loc="best", fontsize="small")
+        for n, (panel, fill) in enumerate(zip(panels, fills, strict=True)):
+            unit = "" if n else f"{metric} ({row.unit}), {row.better} is better"
+            curves(lines_of(self, metric, fill), panel, title="" if fill is None else f"fill: {fill}", unit=unit)
         if path is not None:
             figure.savefig(path, dpi=150)
         return figure
@@ -155,11 +151,31 @@ class Scores:
         return made
 
     def _repr_html_(self) -> str:
-        frame = self.to_frame()
-        return str(frame.round(4).to_html(index=False))
+        from aimwise.render.board import board
+
+        lines = []
+        for key in dict.fromkeys((row.metric, row.k, row.fill) for row in self.rows):
+            here = {row.method: row for row in self.rows if (row.metric, row.k, row.fill) == key}
+            first, best = next(iter(here.values())), leader(list(here.values()))
+            cells = [
+                None if row is None else (row.mean, row.low, row.high, row.mean == best) for row in map(here.get, self.methods)
+            ]
+            lines.append(((key[0], first.better, first.unit), "" if key[1] is None else str(key[1]), key[2] or "", cells))
+        return board(self.methods, lines, self.note)
 
 
-MARKS = "osD^vPX*"
+def lines_of(scores: Scores, metric: str, fill: str | None) -> list[Any]:
+    """The line of each method for a plot of one metric under one fill."""
+    from aimwise.render.lines import Line
+
+    out = []
+    for method in scores.methods:
+        rows = [row for row in scores.find(metric, method=method) if row.k is not None and row.fill == fill]
+        rows.sort(key=lambda row: row.k or 0)
+        if rows:
+            columns = ([getattr(row, name) for row in rows] for name in ("k", "mean", "low", "high"))
+            out.append(Line(method, *map(tuple, columns)))
+    return out
 
 
 def shown(row: Score | None, best: float) -> str:

@@ -1,0 +1,223 @@
+"""The laboratory: recipes for AIM beside the slow methods and the learned rivals, on one black box for each data set.
+
+    python -m benchmarks.recipes [--sets imdb ag_news hatexplain mnist3-patches ...] [--recipes default ...] [--rivals ig ...]
+                                 [--seeds 3] [--jobs 4] [--judge] [--out results/recipes.json]
+
+Every cell (data set, method, seed) is written to the file when it is done; the same command goes on with those that are missing.
+All methods see the same saved black box, and their features are taken away by the same fills. Slow methods explain the first
+texts only (`SLOW`), and the recipes are judged on those as well (`first rows`). --judge adds EVAL-X.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import aimwise
+from aimwise.data import load, zoo
+from aimwise.errors import Collapsed
+from aimwise.metrics.leakage import Predictor
+from aimwise.scores.evaluate import evaluate, trained_judge
+from benchmarks import candidates, texts
+from benchmarks.cells import Cell, Cells
+
+ROWS = 2000  # test inputs that are explained
+JUDGED = 10_000  # training inputs that the judge of EVAL-X learns from
+METRICS = ("faithfulness", "sufficiency", "comprehensiveness", "positive_log_odds", "negative_log_odds", "class_faithfulness")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A black box, inputs to learn from and to explain, and how features are taken away from them."""
+
+    box: Any
+    train: Any
+    test: Any
+    features: aimwise.Features
+    classes: tuple[str, ...] | None
+    fills: tuple[str, ...]
+    ks: tuple[int, ...]
+    accuracy: float
+
+
+def text_task(name: str) -> Task:
+    box, train, test, words = texts.asked(name)
+    accuracy = texts.reader(name).network.test_accuracy
+    return Task(box, train, test[:ROWS], aimwise.Tokens(words=words), None, ("in_place", "packed"), (1, 3, 5, 10), accuracy)
+
+
+def image_task(name: str, features: aimwise.Features, ks: tuple[int, ...]) -> Task:
+    data, kept = load(name), zoo.kept(name)
+    box = aimwise.TorchBox(kept.network.module, output="logits", class_names=data.classes)
+    return Task(box, data.train.inputs, data.test.inputs[:ROWS], features, None, ("zero", "mean"), ks, kept.network.test_accuracy)
+
+
+def table_task(name: str) -> Task:
+    data = load(name)
+    model = zoo.BOXES.get(name, zoo.random_forest)(data)
+    return Task(
+        model,
+        data.train.inputs,
+        data.test.inputs.iloc[:ROWS],
+        aimwise.Columns(),
+        data.classes,
+        ("background", "mean"),
+        (1, 3, 5),
+        zoo.accuracy(model, data.test),
+    )
+
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "imdb": lambda: text_task("imdb"),
+    "ag_news": lambda: text_task("ag_news"),
+    "hatexplain": lambda: text_task("hatexplain"),
+    "mnist3-patches": lambda: image_task("mnist3", aimwise.Patches(7, fill="zero"), (1, 3, 5, 10)),
+    "fashion3-patches": lambda: image_task("fashion3", aimwise.Patches(7, fill="zero"), (1, 3, 5, 10)),
+    "mnist-patches": lambda: image_task("mnist", aimwise.Patches(7, fill="zero"), (1, 3, 5, 10)),
+    "digits-patches": lambda: image_task("digits", aimwise.Patches(2, fill="zero"), (1, 3, 5, 10)),
+    "mnist3-pixels": lambda: image_task("mnist3", aimwise.Pixels(fill="zero"), (10, 50, 200, 400)),
+    "fashion3-pixels": lambda: image_task("fashion3", aimwise.Pixels(fill="zero"), (10, 50, 200, 400)),
+    "adult": lambda: table_task("adult"),
+    "admission": lambda: table_task("admission"),
+    "breast_cancer": lambda: table_task("breast_cancer"),
+    "wine": lambda: table_task("wine"),
+}
+RECIPES: dict[str, Callable[[], aimwise.Explainer]] = {
+    "default": lambda: aimwise.AIM(),
+    "near": lambda: aimwise.AIM(networks="near"),
+    "dilated": lambda: aimwise.AIM(networks="dilated"),
+    "attention": lambda: aimwise.AIM(networks="attention"),
+    "recurrent": lambda: aimwise.AIM(networks="recurrent"),
+    "ends": lambda: aimwise.AIM(masks="ends"),
+    "few": lambda: aimwise.AIM(masks="few"),
+    "kernel": lambda: aimwise.AIM(masks="kernel"),
+    "log-odds": lambda: aimwise.AIM(loss="log_odds"),
+    "beta 0": lambda: aimwise.AIM(beta=0.0),
+    "beta 1e-3": lambda: aimwise.AIM(beta=1e-3),
+    "hard": lambda: aimwise.AIM(target="hard"),
+    "no average": lambda: aimwise.AIM(average=0.0),
+    "2M": lambda: aimwise.AIM(most_queries=1 << 21, most_rows=None),
+    "128k": lambda: aimwise.AIM(most_queries=1 << 17),
+    "32k": lambda: aimwise.AIM(most_queries=1 << 15),
+    "paper": lambda: aimwise.AIM.paper(),
+}
+RIVALS: dict[str, Callable[[], aimwise.Explainer]] = {
+    "ig": lambda: aimwise.METHODS["ig"](steps=50),
+    "occlusion": lambda: aimwise.METHODS["occlusion"](),
+    "lime 1000": lambda: aimwise.METHODS["lime"](samples=1000),
+    "lime 5000": lambda: aimwise.METHODS["lime"](samples=5000),
+    "kernel_shap": lambda: aimwise.METHODS["kernel_shap"](),
+    "fastshap": lambda: aimwise.METHODS["fastshap"](),
+    "l2x": lambda: aimwise.METHODS["l2x"](),
+    "lexicon": lambda: aimwise.METHODS["lexicon"](),
+    "random": lambda: aimwise.METHODS["random"](),
+}
+SLOW = {"lime 1000": 100, "lime 5000": 100, "kernel_shap": 100}
+FEW = 500  # training inputs for methods that learn nothing from them
+LEARNS = ("fastshap", "l2x", "lexicon")
+
+
+@cache
+def task(data: str) -> Task:
+    torch.set_num_threads(1)
+    candidates.register()
+    return TASKS[data]()
+
+
+@cache
+def judge(data: str) -> Predictor:
+    """EVAL-X's judge for a data set."""
+    found = task(data)
+    fitted = aimwise.Random().fit(found.box, found.train[:FEW], features=found.features, class_names=found.classes)
+    return trained_judge(fitted.box_, found.train[:JUDGED], 0)
+
+
+def cell(data: str, method: str, seed: int, judged: bool) -> Cell:
+    """One method on one black box, and its figures on all rows and on those that slow methods explain."""
+    found = task(data)
+    explainer = (RECIPES | RIVALS)[method]()
+    learns = method in RECIPES or method in LEARNS
+    train = found.train if learns else found.train[:FEW]
+    done: Cell = {"settings": repr(explainer), "accuracy": found.accuracy}
+    started = time.perf_counter()
+    try:
+        explainer.fit(found.box, train, features=found.features, class_names=found.classes, seed=seed)
+    except Collapsed as e:
+        return {**done, "collapsed": str(e)}
+    done |= {"fit_seconds": time.perf_counter() - started, "queries": explainer.queries_}
+    test = found.test[: SLOW.get(method)]
+    started = time.perf_counter()
+    explanation = explainer.explain(test)
+    done |= {"explain_seconds": time.perf_counter() - started, "rows": len(explanation)}
+    history = getattr(explainer, "history_", None)
+    if history:
+        done |= {"agreement": history[explainer.best_epoch_]["agreement"], "epochs": len(history)}
+    names = [name for name in METRICS if explainer.every_class or name != "class_faithfulness"]
+    metrics = names + (["eval_x"] if judged else [])
+    scores = evaluate(
+        {method: explanation},
+        test,
+        box=explainer.box_,
+        k=found.ks,
+        metrics=metrics,
+        fills=found.fills,
+        controls=(),
+        judge=judge(data) if judged else None,
+    )
+    few = min(min(SLOW.values()), len(explanation))
+    for score in scores.rows:
+        name = f"{score.metric}@{score.k}" + (f" {score.fill}" if score.fill else "")
+        done[name] = score.mean
+        done[f"{name} first rows"] = float(score.values[:few].nanmean())
+    return done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--recipes", nargs="*", choices=list(RECIPES), default=["default"])
+    parser.add_argument("--rivals", nargs="*", choices=list(RIVALS), default=list(RIVALS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
+    parser.add_argument("--judge", action="store_true", help="EVAL-X as well")
+    parser.add_argument("--out", type=Path, default=Path("results/recipes.json"))
+    options = parser.parse_args()
+    cells = Cells(options.out)
+    wanted = [
+        {"data": name, "method": method, "seed": seed, "judged": options.judge}
+        for seed in range(options.seeds)
+        for method in (*options.recipes, *options.rivals)
+        for name in options.sets
+        if seed == 0 or method in options.recipes or method in ("fastshap", "l2x")
+    ]
+    cells.run(cell, wanted, jobs=options.jobs)
+    for name in options.sets:
+        Console(width=220).print(table(cells, name))
+
+
+def table(cells: Cells, data: str) -> Table:
+    """The means over the seeds of all methods of one data set."""
+    found = [c for c in cells.find(data=data) if "collapsed" not in c]
+    names = [n for n in dict.fromkeys(k for c in found for k in c) if "@" in n and "first rows" not in n]
+    methods = list(dict.fromkeys(c["method"] for c in found))
+    made = Table("", *methods, title=data)
+    for name in [*names, "agreement", "fit_seconds", "explain_seconds", "queries"]:
+        line = []
+        for method in methods:
+            values = [c[name] for c in found if c["method"] == method and name in c]
+            line.append(f"{sum(values) / len(values):.4g}" if values else "")
+        made.add_row(name, *line)
+    return made
+
+
+if __name__ == "__main__":
+    main()

@@ -49,7 +49,7 @@ def test_the_demo_finds_the_columns_that_decide(results):
 def test_help_teaches_and_nonsense_is_refused(tmp_path):
     shown = aimwise("demo", "--help", cwd=tmp_path)
     assert shown.returncode == 0
-    assert "example: aimwise demo --out report.html" in shown.stdout
+    assert "aimwise demo --out report.html" in shown.stdout
     wrong = aimwise("dmeo", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "invalid choice" in wrong.stderr

@@ -8,6 +8,7 @@ AimwiseError
 ├── Collapsed        a fit ended in weights that explain nothing
 ├── MissingData      a data set is not on this machine, or not the file it should be
 ├── MissingExtra     an optional package is not installed
+├── NoAnswer         the service behind a model cannot be reached
 ├── NotFitted        an explainer was used before `fit`
 ├── OutOfQueries     the black box may not be asked any more
 ├── SingleClass      a class was asked for that a method of one class has not explained
@@ -54,6 +55,10 @@ class MissingData(AimwiseError):
 
 class MissingExtra(AimwiseError):
     """An optional package is not installed."""
+
+
+class NoAnswer(AimwiseError):
+    """The service behind a model cannot be reached."""
 
 
 class NotFitted(AimwiseError):

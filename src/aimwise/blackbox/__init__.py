@@ -11,7 +11,9 @@ from torch import nn
 from aimwise.blackbox.base import BlackBox as BlackBox
 from aimwise.blackbox.base import FunctionBox as FunctionBox
 from aimwise.blackbox.base import SklearnBox as SklearnBox
+from aimwise.blackbox.http import HttpBox as HttpBox
 from aimwise.blackbox.modules import TorchBox as TorchBox
+from aimwise.blackbox.onnx import OnnxBox as OnnxBox
 from aimwise.blackbox.text import TextBox as TextBox
 from aimwise.blackbox.text import comes_from, labels_of, of_pipeline
 from aimwise.errors import BadBlackBox

@@ -35,6 +35,11 @@ class BlackBox(ABC):
     gradients: bool = False
     """Whether gradients flow through `scores` back to what it is asked about."""
 
+    @property
+    def called(self) -> str:
+        """What people call the model, as far as that is known."""
+        return type(self).__name__
+
     @abstractmethod
     def _answer(self, inputs: Any) -> Any:
         """Ask the model; whatever it returns is checked by `probs`."""
@@ -111,6 +116,10 @@ class SklearnBox(BlackBox):
         self.model = model
         names = model.classes_ if class_names is None else class_names
         self.class_names = tuple(map(str, names))
+
+    @property
+    def called(self) -> str:
+        return type(self.model).__name__
 
     def _answer(self, inputs: Any) -> Any:
         inputs = inputs.cpu().numpy() if isinstance(inputs, Tensor) else inputs

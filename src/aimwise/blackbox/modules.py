@@ -39,6 +39,10 @@ class TorchBox(BlackBox):
         self.class_names = tuple(map(str, class_names)) if class_names is not None else None
         self.embedding = embedding
 
+    @property
+    def called(self) -> str:
+        return type(self.module).__name__
+
     def _answer(self, inputs: Any) -> Any:
         answer = self._halves(inputs.ids, inputs.share) if isinstance(inputs, GatedIds) else self._halves(as_tensor(inputs), None)
         self.output = settled(self.output, answer)

@@ -97,7 +97,7 @@ def test_the_bars_include_the_class_that_the_trial_made_probable() -> None:
     made = seen(1, classes=tuple(f"c{i}" for i in range(9)))
     kept, rest = torch.zeros(1, 9), torch.zeros(1, 9)
     kept[0, 6] = rest[0, 7] = 1.0
-    made = replace(made, trial=replace(made.trial, kept=kept, rest=rest))  # type: ignore[type-var]
+    made = replace(made, trials=(replace(made.trial, kept=kept, rest=rest),))  # type: ignore[type-var]
     said = [text.get_text() for text in axes_of(made.plot(), "kept 0 probabilities").texts]
     assert said[::2] == ["c8", "c0", "c1", "c6", "c7"]
     assert said[1::2][3:] == ["100.0%", "0.0%"]
@@ -255,7 +255,7 @@ def test_matplotlib_is_left_as_it_was_and_pyplot_is_never_imported(tmp_path: Pat
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'aimwise\[image\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'aimwise\[plot\]'"):
         seen(1).plot()
 
 
@@ -297,7 +297,7 @@ def test_tables_have_a_chart_for_each_class_on_one_scale() -> None:
 
 def test_texts_have_charts_of_their_words() -> None:
     made = explain(["a clever but dull film", ""], known={"clever": 2.0, "dull": -1.0})
-    made = replace(made, trial=Trial(2, made.probs, made.probs.flip(1)))
+    made = replace(made, trials=(Trial(2, made.probs, made.probs.flip(1)),))
     figure = made.plot(k=2, target="good")
     assert names(figure) == ["class 1 of 0", "class 0 of 0", "class 1 of 1", "class 0 of 1"]
     assert [text.get_text() for text in axes_of(figure, "class 1 of 0").texts] == [

@@ -67,7 +67,7 @@ def seen(
     gate = gate[..., None] if coloured else gate
     pictures = np.where(gate, images, 7), np.where(gate, 7, images)
     trial = Trial(k, probs.flip(1), probs.roll(-1, 1), *(each.astype(np.uint8) for each in pictures))
-    return replace(made, trial=trial)
+    return replace(made, trials=(trial,))
 
 
 def opened(address: str) -> np.ndarray:

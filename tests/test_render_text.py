@@ -19,11 +19,13 @@ from rich.console import Console
 from aimwise.errors import BadSetting, UnknownName
 from aimwise.explanation import Check, Explanation
 from aimwise.features.words import Words
+from aimwise.render.codec import SIGNS
 from aimwise.render.html import page, section
 from aimwise.render.notebook import inline
 from aimwise.render.terminal import show
 from aimwise.render.text import Lexicon, passage, record
 from aimwise.render.views import View, shade_scale
+from test_render_html import unpacked
 
 HOSTILE = (
     "<script>alert(1)</script> is a word",
@@ -60,6 +62,18 @@ def explain(
         sources=features.sources(batch),
         unexplained=features.unexplained(batch),
     )
+
+
+def places_of(text: str) -> list[int]:
+    """Where the words of a text begin and end, as the page's script reads it."""
+    places, number, shift = [0], 0, 0
+    for value in map(SIGNS.index, text):
+        number += (value & 31) << shift
+        shift += 5
+        if value < 32:
+            places.append(places[-1] + number)
+            number = shift = 0
+    return places[1:]
 
 
 def block(text: str) -> dict[str, object]:
@@ -111,16 +125,14 @@ def test_one_odd_row_does_not_pale_the_others() -> None:
 
 def test_the_record_is_compact_and_exact() -> None:
     made = explain(["😀 good film", "bad 😀😀 bad"], known={"good": 1.5, "bad": -0.75})
-    data = record(made)
-    for text, spans, i in zip(data["texts"], data["spans"], (0, 1), strict=True):  # type: ignore[call-overload]
-        wide = text.encode("utf-16-le")
+    data: dict[str, Any] = {**record(made), "classes": made.classes}
+    for i, text in enumerate(data["texts"]):
+        wide, spans = text.encode("utf-16-le"), places_of(data["spans"][i])
         cut = [wide[2 * a : 2 * b].decode("utf-16-le") for a, b in zip(spans[::2], spans[1::2], strict=True)]
         assert cut == [w for w in made.values[i] if w]
-    unit = data["unit"]
-    assert unit == 0.001
-    found = np.array([w for row in data["weights"] for w in row]) * unit  # type: ignore[attr-defined]
-    np.testing.assert_allclose(found, made.weights[made.present].numpy(), atol=0.5 * unit)
-    assert all(isinstance(w, int) for row in data["weights"] for word in row for w in word)  # type: ignore[attr-defined]
+        assert data["units"][i] == pytest.approx((1.5, 0.75)[i] / 2047, rel=1e-5)
+        wanted = made.weights[i, made.present[i]].numpy()
+        np.testing.assert_allclose(unpacked(data, i), wanted, atol=0.501 * data["units"][i])
 
 
 def test_the_plot_sums_words_whatever_their_case_and_prefers_those_that_come_twice() -> None:
@@ -251,7 +263,8 @@ def test_inline_shows_the_first_rows_with_the_top_words_bold() -> None:
 def test_duplicate_words_keep_their_own_weights() -> None:
     made = explain(["good good good"])
     made.weights[0, :, 1] = torch.tensor([1.0, -3.0, 2.0])
-    assert [row[1] for row in record(made)["weights"][0]] == [1000, -3000, 2000]  # type: ignore[index]
+    read = unpacked({**record(made), "classes": made.classes}, 0)[:, 1]
+    np.testing.assert_allclose(read, [1.0, -3.0, 2.0], atol=3 / 2047)
     assert re.findall(r"good\s+([+\N{MINUS SIGN}]\d)", printed(made, target="good").split("Evidence")[1]) == [
         "\N{MINUS SIGN}3",
         "+2",

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from aimwise.explanation import Explanation
+from aimwise.render.axes import signed_look
 from aimwise.render.colours import INK, colour
 from aimwise.render.say import cell, fitted, largest, percent, signed
 from aimwise.render.sheet import BAD, GAP, MARGIN, RULE, SMALL, SMALLEST, SOFT, Plan, Sheet
@@ -78,8 +79,7 @@ def bars(room: Axes, chart: Chart, scale: float) -> None:
     for n, (name, weight) in enumerate(chart.bars):
         room.text(NAME - 0.06, n, name, ha="right", color=INK, **look)
         length = BARS / 2 * weight / scale if scale and math.isfinite(weight) else 0.0
-        fill: dict[str, Any] = {"color": tone.light} if weight >= 0 else {"facecolor": "white", "hatch": "//////"}
-        room.barh(n, length, left=middle, height=0.62, **{**fill, "edgecolor": tone.line, "linewidth": 0.6})
+        room.barh(n, length, left=middle, height=0.62, **signed_look(weight, tone))
         room.text(WIDE, n, signed(weight, scale), ha="right", color=SOFT, **{**look, "fontsize": SMALLEST})
     room.plot([middle, middle], [-0.5, max(1, len(chart.bars)) - 0.5], color=RULE, linewidth=0.8)
     if not chart.bars:

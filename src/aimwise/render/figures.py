@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def drawn(
     *,
     target: Target = None,
     classes: int | Sequence[str | int] | None = None,
-    truth: Sequence[int] | None = None,
+    truth: Iterable[Any] | None = None,
     k: int | None = None,
     columns: int | None = None,
 ) -> Figure:

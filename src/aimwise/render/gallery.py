@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from html import escape
 
 import numpy as np
 
 from aimwise.explanation import Explanation
+from aimwise.render.codec import packed, signs_for
 from aimwise.render.colours import colour, marks
 from aimwise.render.overlays import FILL, Scene, layer, scene, shrunk, thinned
 from aimwise.render.png import uri
@@ -16,8 +16,7 @@ from aimwise.render.views import margins, shade_scale
 
 LARGEST = 320  # pixels of a picture's longer side
 BYTES = 16_000_000  # of all pictures before they are packed
-STEPS = 32767  # weights are whole numbers of two bytes
-ABSENT = -32768  # the number of what is not there or not a number
+SIGNS = 8_900_000  # that weights and pictures may have together before trials are shown without theirs
 TILES, TILE_ROWS, TILE_SIDE = 12, 200, 224
 
 
@@ -29,33 +28,47 @@ def room(explanation: Explanation) -> int:
 
 
 def record(explanation: Explanation) -> dict[str, object]:
-    """What the script needs of pictures: PNG files, runs of equal region numbers, and the weights of each row in 16 bits."""
-    e, trial = explanation, explanation.trial
+    """What the script needs of pictures: PNG files, runs of equal region numbers, and the weights of each row."""
+    e = explanation
     assert e.images is not None
     assert e.regions is not None
     images = [shrunk(each, LARGEST) for each in e.images]
     weights = np.where(e.present.numpy()[:, :, None], e.weights.double().numpy(), np.nan)  # (B, d, C)
-    units = np.nan_to_num(np.abs(np.where(np.isfinite(weights), weights, 0)).max((1, 2), initial=0)) / STEPS
-    steps = np.where(np.isfinite(weights), np.rint(weights / np.where(units > 0, units, 1)[:, None, None]), ABSENT)
+    signs = signs_for(weights.size)
+    pictures = [uri(each) for each in images]
+    kept, rest = tried(e, images, SIGNS - signs * weights.size - sum(map(len, pictures)))
     return {
         "size": list(thinned(e.regions[0], LARGEST).shape) if len(e.regions) else [1, 1],
-        "pictures": [uri(each) for each in images],
+        "pictures": pictures,
         "regions": [runs(thinned(each, LARGEST)) for each in e.regions],
-        "weights": [base64.b64encode(row.astype("<i2").tobytes()).decode("ascii") for row in steps],
-        "units": [float(f"{unit:.6g}") for unit in units],
+        **packed(list(weights), signs),
         "scale": float(f"{shade_scale(e.weights, e.present):.4g}"),
         "margin": float(f"{shade_scale(margins(e.weights)[0][:, :, None], e.present):.4g}"),
+        "base": e.base.tolist() if e.scores and len(e.classes) > 2 else None,
         "fill": FILL,
         "tones": [[colour(c).light, colour(c).line] for c in range(len(e.classes))],
         "names": None if e.names is None else list(e.names),
         "values": [[str(v) for v in row] for row in e.values] if e.names is None else None,
-        "kept": None if trial is None else changes(images, trial.kept_images),
-        "rest": None if trial is None else changes(images, trial.rest_images),
+        "kept": kept,
+        "rest": rest,
     }
 
 
+def tried(e: Explanation, images: list[np.ndarray], room: int) -> tuple[list[list[str] | None], list[list[str] | None]]:
+    """The pictures of every trial, that of most features first served; None where there were none or no room is left."""
+    kept: list[list[str] | None] = []
+    rest: list[list[str] | None] = []
+    for trial in reversed(e.trials):
+        pair = changes(images, trial.kept_images), changes(images, trial.rest_images)
+        room -= sum(len(each) for part in pair if part is not None for each in part)
+        for part, found in zip((kept, rest), pair, strict=True):
+            part.insert(0, found if room >= 0 else None)
+    return kept, rest
+
+
 def changes(images: list[np.ndarray], others: np.ndarray | None) -> list[str] | None:
-    """Each of the other pictures as what must be laid over the first to see it; all else lets the first through."""
+    """Each of the other pictures as what must be laid over the first to see it: its changes, which let the first through, or
+    all of it where that is shorter."""
     if others is None:
         return None
     out = []
@@ -63,7 +76,8 @@ def changes(images: list[np.ndarray], others: np.ndarray | None) -> list[str] | 
         other = shrunk(large, LARGEST)
         colours, old = (each if each.ndim == 3 else np.repeat(each[..., None], 3, -1) for each in (other, image))
         changed = (colours != old).any(-1, keepdims=True)
-        out.append(uri(np.concatenate([colours * changed, 255 * changed.astype(np.uint8)], axis=-1)))
+        ways = (uri(np.concatenate([colours * changed, 255 * changed.astype(np.uint8)], axis=-1)), uri(other))
+        out.append(min(ways, key=len))
     return out
 
 

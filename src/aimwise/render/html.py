@@ -6,23 +6,28 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from aimwise.errors import BadSetting
 from aimwise.explanation import Explanation
 from aimwise.render import colours, gallery
 from aimwise.render import text as texts
+from aimwise.render.codec import packed, signs_for
 from aimwise.render.plots import ALL_CLASSES, FIRST, PREDICTED, TOP, overall
 from aimwise.render.say import MINUS, cell, paragraphs, writable
+from aimwise.render.trust import panel
 from aimwise.render.views import checked_truth, kind
 
-STAND_OUT = {"text": (10, 30), "image": (5, 100)}  # how many words or regions before the slider is moved, and at most
-SCRIPTS = ("say.js", "pictures.js", "page.js")
+# How many words, regions or features stand out before the slider is moved, at most, and what they are called.
+STAND_OUT = {"text": (10, 30, "words"), "image": (5, 100, "regions"), "table": (TOP, 30, "features")}
+SCRIPTS = ("say.js", "codec.js", "pictures.js", "legend.js", "rows.js", "page.js")
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -57,7 +62,7 @@ def section(
     title: str,
     explanation: Explanation,
     *,
-    truth: Sequence[int] | None = None,
+    truth: Iterable[Any] | None = None,
     note: str = "",
     table: Table | None = None,
     most: int = 100,
@@ -74,6 +79,7 @@ def section(
         f'<section class="set" id="{key}" data-title="{escape(title)}" data-kind="{what}" aria-labelledby="{key}-title">',
         f'<header><h2 id="{key}-title" dir="auto">{escape(title)}</h2>{paragraphs(note, "note")}</header>',
         facts(explanation, truths, shown),
+        panel(explanation),
         "" if table is None else results(table),
         noscript(what),
         switch(explanation, key, what),
@@ -113,6 +119,7 @@ def page(title: str, sections: Sequence[str], *, intro: str = "") -> str:
         f"<style>\n{asset('page.css')}{colours.css()}</style>",
         "</head>",
         "<body>",
+        '<a class="skip" href="#set-1-rows">To the rows</a>' if contents else "",
         f'<header class="top"><h1 dir="auto">{escape(title)}</h1>{paragraphs(intro, "intro")}{toc}</header>',
         "<main>",
         *bodies,
@@ -188,17 +195,17 @@ def switch(explanation: Explanation, key: str, what: str) -> str:
             f'<label{colour}><input type="radio" name="{key}-class" value="{i}" autocomplete="off"'
             f'{" checked" * (i == PREDICTED)}><span dir="auto">{dot}<span class="name">{escape(name)}</span></span></label>'
         )
-    slider = ""
-    if what in STAND_OUT:
-        first, most = STAND_OUT[what]
-        if what == "image":
-            first = first if explanation.trial is None else explanation.trial.k
-            most = max(min(most, explanation.weights.shape[1]), first)
-        slider = (
-            f'<div class="slider"><label for="{key}-top">Top {"regions" if what == "image" else "words"}</label>'
-            f'<input id="{key}-top" type="range" min="0" max="{most}" value="{first}" autocomplete="off">'
-            f'<output for="{key}-top">{first}</output></div>'
-        )
+    first, most, named = STAND_OUT[what]
+    tried = [trial.k for trial in explanation.trials]
+    first = tried[-1] if tried and what == "image" else first
+    most = max(min(most, explanation.weights.shape[1]), *tried, first if what != "table" else 1)
+    first = min(first, most)
+    marks = "".join(f'<option value="{k}"></option>' for k in tried)
+    slider = (
+        f'<div class="slider"><label for="{key}-top">Top {named}</label>'
+        f'<input id="{key}-top" type="range" min="0" max="{most}" value="{first}" list="{key}-tried" autocomplete="off">'
+        f'<datalist id="{key}-tried">{marks}</datalist><output for="{key}-top">{first}</output></div>'
+    )
     return f'<fieldset class="switch" hidden><legend>Evidence for</legend><div class="options">{radios}</div>{slider}</fieldset>'
 
 
@@ -208,24 +215,34 @@ def rows(explanation: Explanation, truths: list[int] | None, shown: int, key: st
     said = f"These are the first {shown:,} of {total:,} rows. " if shown < total else ""
     what = kind(explanation)
     scale = "All pictures share one scale." if what == "image" else "Within one card, bars share one scale over all classes."
+    count = int(explanation.present[:shown].sum()) if what == "text" else explanation.weights[:shown, :, 0].numel()
+    if signs_for(count * len(explanation.classes)) == 1:
+        scale += " So that the page stays small, weights are rounded to a 31st of the largest of their row."
     lead = f'<p class="lead">{said}{scale}</p><div class="legend"></div>'
     hint = {"image": "row or class", "text": "word or class", "table": "feature, value or class"}[what]
+    orders = {"row": "row number", "sure": "most probable first", "unsure": "least probable first"}
+    if explanation.check is not None:
+        orders["agreement"] = "lowest agreement first"
     wrong = ""
     if truths is not None:
         missed = sum(int(p) != t for p, t in zip(explanation.prediction.tolist()[:shown], truths[:shown], strict=True))
         wrong = f'<label class="wrong"><input type="checkbox" autocomplete="off"> Wrong predictions only ({missed:,})</label>'
+        orders["wrong"] = f"wrong predictions first ({missed:,})"
+    options = "".join(f'<option value="{value}">{said}</option>' for value, said in orders.items())
     return (
-        f'<div class="rows" hidden><h3>Row by row</h3>{lead if total else "<p class=lead>There are no rows.</p>"}'
+        f'<div class="rows" id="{key}-rows" tabindex="-1" hidden><h3>Row by row</h3>'
+        f"{lead if total else '<p class=lead>There are no rows.</p>'}"
         f'<div class="find"><label class="search" for="{key}-search">Search rows</label>'
         f'<input id="{key}-search" type="search" placeholder="{hint}" autocomplete="off" spellcheck="false">'
-        f'{wrong}<p class="count" role="status"></p></div><div class="cards"></div>'
-        '<button type="button" class="more" hidden></button></div>'
+        f'<label class="sort" for="{key}-sort">Sort by</label>'
+        f'<select id="{key}-sort" autocomplete="off">{options}</select>'
+        f'{wrong}<p class="count" role="status"></p></div><div class="cards"></div></div>'
     )
 
 
 def record(explanation: Explanation, truths: list[int] | None) -> dict[str, object]:
     """What the script needs to draw the rows."""
-    what, trial = kind(explanation), explanation.trial
+    what = kind(explanation)
     return {
         "kind": what,
         "classes": list(explanation.classes),
@@ -241,21 +258,20 @@ def record(explanation: Explanation, truths: list[int] | None) -> dict[str, obje
         "predicted": explanation.prediction.tolist(),
         "truth": truths,
         "agreement": None if explanation.check is None else [digits(a, 4) for a in explanation.check.agreement.tolist()],
-        "trial": None if trial is None else {"k": trial.k, "kept": shares(trial.kept), "rest": shares(trial.rest)},
+        "trials": [{"k": t.k, "kept": shares(t.kept, 4), "rest": shares(t.rest, 4)} for t in explanation.trials],
     }
 
 
 def columns(explanation: Explanation, names: Sequence[str]) -> dict[str, object]:
-    """What the script needs of features that have names; the weights of an absent feature are null."""
+    """What the script needs of features that have names; the value of an absent feature is null."""
     present, values = explanation.present.tolist(), explanation.values.tolist()
+    weights = np.where(explanation.present.numpy()[:, :, None], explanation.weights.double().numpy(), np.nan)
     return {
         "names": list(names),
-        "values": [[cell(v) if here else "" for v, here in zip(*row, strict=True)] for row in zip(values, present, strict=True)],
-        "weights": [
-            [[digits(w, 4) for w in each] if here else None for each, here in zip(row, marks, strict=True)]
-            for row, marks in zip(explanation.weights.tolist(), present, strict=True)
+        "values": [
+            [cell(v) if here else None for v, here in zip(*row, strict=True)] for row in zip(values, present, strict=True)
         ],
-        "top": TOP,
+        **packed(list(weights), signs_for(weights.size)),
     }
 
 
@@ -267,9 +283,9 @@ def as_json(data: object) -> str:
     return text
 
 
-def shares(probs: Tensor) -> list[list[float | None]]:
-    """Probabilities as the script reads them."""
-    return [[digits(p, 6) for p in row] for row in probs.tolist()]
+def shares(probs: Tensor, count: int = 6) -> list[list[float | None]]:
+    """Probabilities as the script reads them, with so many digits."""
+    return [[digits(p, count) for p in row] for row in probs.tolist()]
 
 
 def digits(number: float, count: int) -> float | None:

@@ -34,6 +34,9 @@ def inline(explanation: Explanation) -> str:
     image, reading = kind(explanation) == "image", kind(explanation) == "text"
     what = "" if reading else f", {d:,} {'regions' if image else 'features'}"
     parts = [f"<p>Explanation by <b>{escape(explanation.method)}</b>: {rows:,} row{'s' * (rows != 1)}{what}, {c:,} classes</p>"]
+    if explanation.check is not None and rows:
+        agreement, without = float(explanation.check.agreement.mean()), float(explanation.check.without.mean())
+        parts.append(f"<p>Agreement with the black box {agreement:.2f}, {without:.2f} with no weights; 1 is perfect.</p>")
     view, every = View.one(explanation[:ROWS]), View.all(explanation[:ROWS])
     if reading and rows:
         parts.append(legend(view))

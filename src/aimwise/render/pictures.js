@@ -1,12 +1,11 @@
 // The pictures of a page: regions over them filled or hatched by what they say, the top ones outlined.
 const pictures = (() => {
-  const DOTS = 360; // of the longer side of a drawing, so that it stays sharp on fine screens
+  const DOTS = 280; // of the longer side of a drawing, so that it stays sharp on fine screens
   const PERIOD = 9; // dots from one line of the hatching to the next
   const LINE = 3; // dots of an outline
   const FEW = 64; // pictures with so few pixels on a side are shown with sharp ones
 
   const few = (data) => Math.max(...data.size) <= FEW;
-  const bytes = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
   const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
 
   const canvas = (width, height) => {
@@ -14,17 +13,6 @@ const pictures = (() => {
     node.width = width;
     node.height = height;
     return node;
-  };
-
-  // What every feature of a row says of every class; null where it is not there.
-  const weights = (data, i) => {
-    const steps = new Int16Array(bytes(data.weights[i]).buffer);
-    const count = data.classes.length;
-    const number = (step) => (step === -32768 ? null : step * data.units[i]);
-    return Array.from({ length: steps.length / count }, (_, j) => {
-      const row = Array.from(steps.subarray(j * count, (j + 1) * count), number);
-      return row.every((w) => w === null) ? null : row;
-    });
   };
 
   // The feature of every pixel, line by line.
@@ -35,7 +23,7 @@ const pictures = (() => {
     return out;
   };
 
-  const hatching = () => {
+  const hatching = (() => {
     const tile = canvas(PERIOD, PERIOD);
     const pen = tile.getContext("2d");
     pen.lineWidth = PERIOD / 3;
@@ -45,7 +33,7 @@ const pictures = (() => {
     }
     pen.stroke();
     return tile;
-  };
+  })();
 
   // One pixel for each of the picture's, by the colour and the strength of its region.
   const coloured = (map, [height, width], looks) => {
@@ -89,15 +77,13 @@ const pictures = (() => {
     const pen = node.getContext("2d");
     pen.clearRect(0, 0, wide, tall);
     pen.imageSmoothingEnabled = false;
-    const against = canvas(wide, tall);
-    const other = against.getContext("2d");
-    other.imageSmoothingEnabled = false;
-    other.drawImage(coloured(map, data.size, lines), 0, 0, wide, tall);
-    other.globalCompositeOperation = "destination-in";
-    other.fillStyle = other.createPattern(hatching(), "repeat");
-    other.fillRect(0, 0, wide, tall);
+    // First the lines, cut out of their colours, then the filled regions beside them.
+    pen.drawImage(coloured(map, data.size, lines), 0, 0, wide, tall);
+    pen.globalCompositeOperation = "destination-in";
+    pen.fillStyle = pen.createPattern(hatching, "repeat");
+    pen.fillRect(0, 0, wide, tall);
+    pen.globalCompositeOperation = "source-over";
     pen.drawImage(coloured(map, data.size, fills), 0, 0, wide, tall);
-    pen.drawImage(against, 0, 0);
     const path = border(map, data.size, top, wide / data.size[1]);
     pen.lineCap = "square";
     for (const [width, colour] of [[LINE + 4, "#ffffff"], [LINE, "#1b1f26"]]) {
@@ -135,7 +121,7 @@ const pictures = (() => {
     jobs.set(node, job);
     if (near.has(node)) work(node);
   };
-  window.addEventListener("beforeprint", () => [...jobs.keys()].forEach(work));
+  const finish = () => [...jobs.keys()].forEach(work);
 
   const image = (address, alt) => {
     const node = document.createElement("img");
@@ -186,5 +172,5 @@ const pictures = (() => {
   const input = (data, i) => shot(data, image(data.pictures[i], "The picture of row " + i));
   const changed = (data, i, changes, name) => shot(data, image(data.pictures[i], ""), image(changes[i], name));
 
-  return { few, weights, overlay, input, changed };
+  return { few, finish, overlay, input, changed };
 })();

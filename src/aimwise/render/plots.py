@@ -39,8 +39,9 @@ def column_plot(explanation: Explanation, weights: Tensor, name: str) -> str:
     """The features with the largest mean size: a bar for the mean weight over a pale band for the mean size."""
     count, d = weights.shape  # (B, d)
     kept = torch.where(explanation.present, weights.double(), 0.0)
-    means, sizes = kept.sum(0) / max(count, 1), kept.abs().sum(0) / max(count, 1)  # (d,)
-    order = sizes.argsort(descending=True, stable=True)[:TOP].tolist()
+    rows = explanation.present.sum(0).clamp_min(1)  # that have the feature
+    means, sizes = kept.sum(0) / rows, kept.abs().sum(0) / rows  # (d,)
+    order = kept.abs().sum(0).argsort(descending=True, stable=True)[:TOP].tolist()
     scale = max((s for s in sizes.tolist() if math.isfinite(s)), default=0.0)
     names = explanation.names or ()
     sized = [(names[j], float(means[j]), float(sizes[j])) for j in order]

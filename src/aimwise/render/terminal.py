@@ -32,8 +32,13 @@ CONTROLS |= dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFF
 CONTROLS |= {ord("\n"): ord("\n"), ord("\t"): ord("\t"), ord("\r"): ord(" ")}
 
 
-def show(explanation: Explanation, *, target: str | int | None = None, k: int = 10, console: Console | None = None) -> None:
-    """Print the first rows: the probability of every class, then the evidence for one, or for "all" if no class has that name."""
+def show(
+    explanation: Explanation, *, target: str | int | None = None, k: int = 10, console: Console | None = None, first: int = 0
+) -> None:
+    """Print the first rows: the probability of every class, then the evidence for one, or for "all" if no class has that name.
+
+    first: the number that the first row is called by.
+    """
     if k < 0:
         raise BadSetting(f"k={k}, wanted 0 or more.")
     seen = explanation[:ROWS]
@@ -43,13 +48,16 @@ def show(explanation: Explanation, *, target: str | int | None = None, k: int = 
         from rich.console import Console
 
         console = Console()
-    Screen(console, explanation, view, k, one=None if view.every else target).show()
+    Screen(console, explanation, view, k, one=None if view.every else target, first=first).show()
 
 
 class Screen:
     """One explanation on one console."""
 
-    def __init__(self, console: Console, explanation: Explanation, view: View, k: int, *, one: str | int | None) -> None:
+    def __init__(
+        self, console: Console, explanation: Explanation, view: View, k: int, *, one: str | int | None, first: int = 0
+    ) -> None:
+        self.first = first
         self.console, self.explanation, self.view, self.k, self.one = console, explanation, view, k, one
         self.weights, self.about = view.weights.tolist(), view.classes.tolist()
         self.meant = explanation.classes_of(one).tolist()
@@ -97,7 +105,7 @@ class Screen:
 
     def head(self, i: int) -> None:
         c = int(self.explanation.prediction[i])
-        head = self.text(f"Row {i}: ", "dim")
+        head = self.text(f"Row {self.first + i}: ", "dim")
         head.append(self.text(self.explanation.classes[c], "bold not dim"))
         head.append(self.text(f" {percent(float(self.explanation.probs[i, c]))}", "not dim"))
         if self.explanation.check is not None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-import torch
 
 from aimwise.explanation import Explanation
+from aimwise.render.codec import counted, packed, signs_for
 from aimwise.render.views import margins, shade_scale
 
 OFTEN = 2  # a word of the plot over all rows should come so many times
-STEPS = 1000  # weights are written in steps of about a thousandth of the largest
 
 
 @dataclass(frozen=True)
@@ -94,25 +92,25 @@ class Lexicon:
 
 
 def record(explanation: Explanation) -> dict[str, object]:
-    """What the script needs of texts: places in UTF-16 units, one after the other, and weights as whole numbers of a unit."""
+    """What the script needs of texts: the places of their words in UTF-16 units, and their weights."""
     passages = [passage(explanation, i) for i in range(len(explanation))]
-    finite = torch.where(explanation.present[:, :, None] & explanation.weights.isfinite(), explanation.weights.abs(), 0.0)
-    largest = float(finite.max()) if finite.numel() else 0.0
-    unit = 10.0 ** math.floor(math.log10(largest)) / STEPS if largest else 1.0
-    weights = (explanation.weights.double() / unit).tolist()
+    weights = explanation.weights.double().numpy()
+    rows = [weights[i, [j for j, _, _ in p.places]] for i, p in enumerate(passages)]
+    signs = signs_for(sum(len(row) for row in rows) * len(explanation.classes))
     return {
         "texts": [p.text for p in passages],
-        "spans": [places(p) for p in passages],
-        "weights": [
-            [[round(w) if math.isfinite(w) else None for w in row[j]] for j, _, _ in p.places]
-            for row, p in zip(weights, passages, strict=True)
-        ],
-        "unit": unit,
+        "spans": [counted(steps(places(p))) for p in passages],
+        **packed(rows, signs),
         "scale": float(f"{shade_scale(explanation.weights, explanation.present):.4g}"),
         "margin": float(f"{shade_scale(margins(explanation.weights)[0][:, :, None], explanation.present):.4g}"),
         "beyond": [p.beyond for p in passages],
         "notes": [p.note for p in passages],
     }
+
+
+def steps(places: list[int]) -> list[int]:
+    """Each place as how far it is from the one before."""
+    return [at - before for before, at in zip([0, *places], places, strict=False)]
 
 
 def places(p: Passage) -> list[int]:

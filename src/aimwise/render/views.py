@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -69,12 +71,27 @@ def kind(explanation: Explanation) -> str:
     return "text" if explanation.names is None else "table"
 
 
-def checked_truth(truth: Iterable[int], explanation: Explanation) -> list[int]:
-    """The true class numbers, one for every row of the explanation."""
-    truths, classes = [int(t) for t in truth], len(explanation.classes)
-    if len(truths) != len(explanation):
-        raise BadSetting(f"Got {len(truths)} true classes for {len(explanation)} rows; pass one class number per row.")
-    for i, t in enumerate(truths):
-        if not 0 <= t < classes:
-            raise BadSetting(f"The true class of row {i} is {t}, wanted a number from 0 to {classes - 1}.")
-    return truths
+def checked_truth(truth: Iterable[Any], explanation: Explanation) -> list[int]:
+    """The true class numbers, one for every row, from class numbers or from class names."""
+    given, classes = [each.item() if isinstance(each, np.generic | Tensor) else each for each in truth], explanation.classes
+    if len(given) != len(explanation):
+        raise BadSetting(f"Got {len(given)} true classes for {len(explanation)} rows; pass one class number or name per row.")
+    names = [str(each) for each in given]
+    numbers = [int(each) if isinstance(each, int | float) and each % 1 == 0 else None for each in given]
+    numbered = all(each is not None and 0 <= each < len(classes) for each in numbers)
+    if all(name in classes for name in names) and not any(isinstance(each, int) and numbered for each in given):
+        return [classes.index(name) for name in names]
+    if not numbered:
+        odd = [n is None or not 0 <= n < len(classes) for n in numbers]
+        row = next((i for i, name in enumerate(names) if odd[i] and name not in classes), odd.index(True))
+        raise BadSetting(
+            f"The true class of row {row} is {given[row]!r}, wanted a number from 0 to {len(classes) - 1} or one of the names "
+            f"{', '.join(classes[:10])}{', ...' * (len(classes) > 10)}."
+        )
+    for row, (name, number) in enumerate(zip(names, numbers, strict=True)):
+        if name in classes and classes.index(name) != number:
+            raise BadSetting(
+                f"The true class of row {row} is {given[row]!r}, which may mean the class of that name or class number {number}, "
+                f"{classes[number or 0]!r}. Pass the names as strings."
+            )
+    return [each for each in numbers if each is not None]

@@ -2,10 +2,13 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 
-from aimwise import ranking
+from aimwise import Explanation, ranking
+from aimwise.errors import BadSetting
+from aimwise.metrics.ablation import both_orders
 
 
 def case(rows=40, d=7, classes=4, seed=0, absent=0.2):
@@ -87,3 +90,43 @@ def test_no_rows_and_no_features_are_ordinary():
         2,
         0,
     )
+
+
+def explanation(scores=True):
+    W = torch.tensor([[[3.0, 3.5, -6.5], [2.0, -3.0, 1.0], [-1.0, 0.0, 1.0], [9.0, 0.0, 0.0]]])
+    present = torch.tensor([[True, True, True, False]])
+    base, names = torch.zeros(3), ("both", "apart", "against", "absent")
+    probs = (base + (W * present[..., None]).sum(1)).softmax(-1)
+    values = np.array([["1", "2", "3", "4"]], dtype=object)
+    return Explanation(W, probs, base, present, names, values, ("a", "b", "c"), "made", scores=scores)
+
+
+def test_scores_are_ranked_together_and_other_weights_alone():
+    told, plain = explanation(), explanation(scores=False)
+    assert told.order("a")[0].tolist() == [1, 0, 2, 3]
+    assert told.order("a", by="weight")[0].tolist() == plain.order("a")[0].tolist() == [0, 1, 2, 3]
+    assert plain.order("a", by="needed")[0].tolist() == [0, 1, 2, 3]
+    assert told.chosen(1, "a").tolist() == [[0, 1, 0, 0]]
+    assert [name for name, _ in told.top(1, target="a")] == ["apart"]
+    assert [name for name, _ in told.top(2, target="a")] == ["both", "apart"]  # the same two, by weight
+    assert told.ranks()[0, :, 0].tolist() == [2, 1, 3, 4]
+    frame = told.to_frame()
+    assert frame[frame["class"] == "a"].set_index("feature")["rank"].to_dict() == {"apart": 1, "both": 2, "against": 3}
+    with pytest.raises(BadSetting, match="by='loud', wanted one of 'enough', 'needed', 'weight', 'size'"):
+        told.order(by="loud")
+
+
+def test_what_is_needed_starts_from_the_whole():
+    told = explanation()
+    whole = told.probs.log()[0]
+    left = {j: float((whole - told.weights[0, j]).log_softmax(-1)[0]) for j in range(3)}
+    assert told.order("a", by="needed")[0, 0] == min(left, key=left.get) == 1
+    kept, gone = both_orders(told, "b")
+    assert torch.equal(kept, told.order("b", by="enough"))
+    assert torch.equal(gone, told.order("b", by="needed"))
+
+
+def test_a_record_keeps_how_it_is_ranked():
+    assert Explanation.from_json(explanation().to_json()).scores
+    assert not Explanation.from_json(explanation(scores=False).to_json()).scores
+    assert explanation()[:1].scores

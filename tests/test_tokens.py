@@ -97,3 +97,27 @@ def test_settings_are_checked_even_if_the_number_of_ids_is_given():
     with pytest.raises(BadFeatures, match="Pad the rows"):
         Tokens().fit([[1, 2], [3]])
     assert Tokens().fit(IDS.numpy().astype(np.uint16)).encode(IDS).x.shape == (2, 5)
+
+
+class SixthDecides(nn.Module):
+    """Words say yes or no, and the sixth of a text twenty times as loud as any other."""
+
+    def __init__(self):
+        super().__init__()
+        self.says = nn.Parameter(torch.tensor([0.0, *[1.0, -1.0] * 20]))
+
+    def forward(self, ids):
+        loud = torch.full((ids.shape[1],), 0.2)
+        loud[5] = 4.0
+        said = (self.says[ids] * loud).sum(1)
+        return torch.stack([-said, said], 1)
+
+
+def test_a_word_that_counts_by_its_place_is_found():
+    rng = torch.Generator().manual_seed(0)
+    ids = torch.randint(1, 41, (900, 20), generator=rng)
+    lengths = torch.randint(12, 21, (900, 1), generator=rng)
+    ids = torch.where(torch.arange(20) < lengths, ids, 0)
+    explainer = aimwise.AIM(epochs=8).fit(SixthDecides(), ids[:800], features=aimwise.Tokens(pad=0), seed=0)
+    loudest = explainer.explain(ids[800:]).order(by="size")[:, 0]
+    assert (loudest == 5).float().mean() > 0.95

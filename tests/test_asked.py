@@ -1,0 +1,60 @@
+"""Answers to masks that lie beside a checkpoint: a fit that goes on asks nothing twice."""
+
+import numpy as np
+import pytest
+import torch
+
+import aimwise
+from aimwise.errors import BadFile
+from aimwise.explainers.asked import FILE
+
+ROWS = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
+
+
+class Box:
+    """A logistic model that counts the rows it is asked about."""
+
+    def __init__(self, slope=1.0):
+        self.slope, self.asked = slope, 0
+
+    def __call__(self, rows):
+        self.asked += len(rows)
+        p = 1 / (1 + np.exp(-self.slope * np.asarray(rows) @ np.array([2.0, -1.0, 0.5, 0.0, 0.0])))
+        return np.stack([1 - p, p], 1)
+
+
+def small(make=aimwise.AIM):
+    return make(epochs=3, least_rows=256, most_queries=1600)
+
+
+@pytest.mark.parametrize("method", ["aim", "fastshap"])
+def test_a_fit_that_goes_on_asks_nothing_twice(method, tmp_path):
+    make = aimwise.METHODS[method]
+    first, again, plain = Box(), Box(), Box()
+    one = small(make).fit(first, ROWS, seed=0, folder=tmp_path)
+    assert (tmp_path / FILE).exists()
+    (tmp_path / "training.safetensors").unlink()  # killed before the first epoch was over
+    two = small(make).fit(again, ROWS, seed=0, folder=tmp_path)
+    without = small(make).fit(plain, ROWS, seed=0)
+    assert first.asked - again.asked == 180 * (1600 // 180)
+    weights = [each.explain(ROWS[:10]).weights for each in (one, two, without)]
+    assert torch.equal(weights[0], weights[1])
+    assert torch.equal(weights[0], weights[2])
+
+
+def test_answers_of_another_fit_or_model_are_refused(tmp_path):
+    small().fit(Box(), ROWS, seed=0, folder=tmp_path)
+    (tmp_path / "training.safetensors").unlink()
+    with pytest.raises(BadFile, match=r"answers\.safetensors belongs to a fit with other settings, data, features or seed"):
+        small().fit(Box(), ROWS, seed=1, folder=tmp_path)
+    with pytest.raises(BadFile, match=r"answers\.safetensors belongs to a fit of another model"):
+        small().fit(Box(slope=-1.0), ROWS, seed=0, folder=tmp_path)
+
+
+def test_answers_that_were_cut_short_are_refused(tmp_path):
+    small().fit(Box(), ROWS, seed=0, folder=tmp_path)
+    (tmp_path / "training.safetensors").unlink()
+    whole = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadFile):
+        small().fit(Box(), ROWS, seed=0, folder=tmp_path)

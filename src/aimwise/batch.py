@@ -34,7 +34,8 @@ class Batch:
     def pick(self, index: Int[Tensor, " n"]) -> Batch:
         """The rows of these numbers, in this order; a number may come twice."""
         index = index.to(self.x.device)
-        return Batch(self.x[index], self.present[index], self.raw[index.cpu().numpy()])
+        raw = self.raw[index.to(self.raw.device)] if isinstance(self.raw, Tensor) else self.raw[index.cpu().numpy()]
+        return Batch(self.x[index], self.present[index], raw)
 
     def cut(self, start: int, stop: int) -> Batch:
         """The rows from start up to stop."""

@@ -165,7 +165,7 @@ def train(
                 step = len(run.history) * steps
                 order = epoch_order(rows, plan.rows(len(rows)), rng)
                 nets.train()
-                sums = torch.zeros(())
+                sums: Tensor | float = 0.0
                 for i, value in enumerate(losses(order)):  # value: ()
                     for group in optimizer.param_groups:
                         group["lr"] = plan.lr * SCHEDULES[plan.schedule](step + i, total)
@@ -173,7 +173,7 @@ def train(
                     torch.autograd.backward(value)
                     optimizer.step()
                     follow(judged, nets, plan.average, step + i)
-                    sums = sums + value.detach().cpu()
+                    sums = sums + value.detach()  # stays on its device, so that the next step need not wait for it
                     shown.update(1)
                 close_epoch(state, {"loss": float(sums) / steps, **score(judged.eval())}, shown, called)
                 if file is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from aimwise.errors import BadSetting
 from aimwise.explanation import Explanation, Target
 from aimwise.render.say import cell
-from aimwise.render.text import OFTEN
+from aimwise.render.text import OFTEN, prominence
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Feature:
 
 
 def leading(explanation: Explanation, target: Target = None, *, top: int = 10) -> list[Feature]:
-    """The features that matter most in all rows together, the largest total size first.
+    """The features that matter most in all rows together, the first first.
 
-    Columns and regions are ranked by their mean size over all rows, words by the sum over their occurrences; words that come
-    once follow those that come more often.
+    Columns and regions are ranked by their mean size over all rows, words by how far they stand out (`prominence`); words that
+    come once follow those that come more often.
     """
     if top < 1:
         raise BadSetting(f"top={top}, wanted at least one feature.")
@@ -61,7 +61,10 @@ def leading(explanation: Explanation, target: Target = None, *, top: int = 10) -
         ids = np.array([known.setdefault(cell(v).lower(), len(known)) for v in values], dtype=np.int64)
         names = list(known)
     totals = np.bincount(ids, weights=np.abs(said), minlength=len(names))
-    rare = np.bincount(ids, minlength=len(names)) < OFTEN if explanation.names is None else np.zeros(len(names), dtype=bool)
+    counts = np.bincount(ids, minlength=len(names))
+    rare = np.zeros(len(names), dtype=bool)
+    if explanation.names is None:
+        totals, rare = prominence(totals, counts), counts < OFTEN
     order = np.lexsort((-totals, rare))[:top]
     order = order[np.argsort(-totals[order], kind="stable")]
     return [Feature(names[j], rows[ids == j], said[ids == j], values[ids == j]) for j in order]

@@ -13,7 +13,7 @@ from torch import Tensor
 from aimwise.explanation import Explanation
 from aimwise.render.colours import marks
 from aimwise.render.say import breakable, signed, times
-from aimwise.render.text import Lexicon
+from aimwise.render.text import Lexicon, prominence
 from aimwise.render.views import margins
 
 TOP = 12
@@ -51,13 +51,15 @@ def column_plot(explanation: Explanation, weights: Tensor, name: str) -> str:
 
 
 def word_plot(explanation: Explanation, weights: Tensor, name: str, lexicon: Lexicon) -> str:
-    """The words with the largest weight in all texts together: a bar for the mean weight of an occurrence, and their number."""
+    """The words that stand out most in all texts together: a bar for the mean weight of an occurrence, and their number."""
     if not lexicon.words:
         return f'<figcaption>There are no words to weigh for <b dir="auto">{escape(name)}</b>.</figcaption>'
     leading = lexicon.leading(weights[explanation.present].double().numpy(), TOP)
     scale = max((size for _, _, size, _ in leading if math.isfinite(size)), default=0.0)
     bars = "".join(bar(word, mean, size, scale, times(n)) for word, mean, size, n in leading)
-    which = f"The {len(leading)} of {len(lexicon.words):,} words with the largest weight in all texts together, for"
+    which = (
+        f"The {len(leading)} of {len(lexicon.words):,} words that stand out most in all texts together, by size and number, for"
+    )
     return plot(which, name, "mean weight of one occurrence, and how often the word comes", "occurrences", bars)
 
 
@@ -96,7 +98,7 @@ def class_plot(explanation: Explanation, lexicon: Lexicon | None) -> str:
         return "<figcaption>There are no words to weigh.</figcaption>"
     sizes = np.where(np.isfinite(sizes), sizes, 0.0).clip(min=0)
     sums = np.bincount(ids * c + classes, weights=sizes, minlength=len(names) * c).reshape(len(names), c)  # (V, C)
-    totals = sums.sum(1)
+    totals = sums.sum(1) if lexicon is None else prominence(sums.sum(1), counts)
     order = np.lexsort((-totals,) if rank is None else (-totals, rank))[:TOP]
     means = sums / counts[:, None]
     scale = float(means[order].sum(1).max())

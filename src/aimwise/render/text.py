@@ -81,14 +81,24 @@ class Lexicon:
         return self.counts < OFTEN
 
     def leading(self, weights: np.ndarray, most: int) -> list[tuple[str, float, float, int]]:
-        """The words with the largest total size: word, mean weight, mean size, count; rare words only where too few are not."""
+        """The words that stand out most: word, mean weight, mean size, count; rare words only where too few are not."""
         totals = np.bincount(self.ids, weights=weights, minlength=len(self.words))
         sizes = np.bincount(self.ids, weights=np.abs(weights), minlength=len(self.words))
-        order = np.lexsort((-sizes, self.rare))[:most]
+        stand_out = prominence(sizes, self.counts)
+        order = np.lexsort((-stand_out, self.rare))[:most]
         return [
             (self.words[i], float(totals[i] / self.counts[i]), float(sizes[i] / self.counts[i]), int(self.counts[i]))
-            for i in order[np.argsort(-sizes[order], kind="stable")]
+            for i in order[np.argsort(-stand_out[order], kind="stable")]
         ]
+
+
+def prominence(totals: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """How far each word stands out over all texts: its mean size times the logarithm of how often it comes, from the total.
+
+    By the total alone the list would be one of stop words, each of them small and very frequent.
+    """
+    out: np.ndarray = totals / np.maximum(counts, 1) * np.log1p(counts)
+    return out
 
 
 def record(explanation: Explanation) -> dict[str, object]:

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 import aimwise
 from aimwise.data import load
 from aimwise.files import write_text
-from benchmarks.cells import command, device
+from aimwise.study.machine import device, module_command
 
 KS, FILLS = (1, 5, 10), ("delete", "replace")
 
@@ -46,7 +46,7 @@ def main() -> None:
     asked = meter.queries - before
     alone = bare(explainer, texts)
     found = {
-        "command": command(),
+        "command": module_command("benchmarks.evaluate_speed"),
         "device": device(),
         "torch": torch.__version__,
         "texts": len(texts),

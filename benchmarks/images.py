@@ -28,7 +28,10 @@ from aimwise.explanation import Explanation
 from aimwise.files import sha256
 from aimwise.metrics import ablate
 from aimwise.metrics.faithfulness import faithfulness
-from benchmarks.cells import Cell, Cells, mean
+from aimwise.study.cells import Facts, mean_of
+from aimwise.study.machine import module_command
+from aimwise.study.run import Study, refuse_failures
+from aimwise.study.store import OneFile
 
 FILL = "zero"
 SETS = ("mnist3", "fashion3", "mnist", "digits")
@@ -66,13 +69,14 @@ def integrated_gradients(module: torch.nn.Module, data: Dataset, like: Explanati
     return replace(like, weights=weights, method="integrated gradients")
 
 
-def cell(data: str, features: str, method: str, seed: int) -> Cell:
+def cell(facts: Facts) -> Facts:
     """One method on one data set with one seed, and its figures on the test part."""
+    data, features, method, seed = facts["data"], facts["features"], facts["method"], facts["seed"]
     torch.set_num_threads(1)
     found, kept = load(data), zoo.kept(data)
     box = aimwise.TorchBox(kept.network.module, output="logits", class_names=found.classes)
     explainer = explainer_for(method)
-    done: Cell = {"settings": repr(explainer), "box_accuracy": kept.network.test_accuracy, "fill": FILL}
+    done: Facts = {"settings": repr(explainer), "box_accuracy": kept.network.test_accuracy, "fill": FILL}
     done["box_sha256"] = sha256(kept.path / "weights.safetensors")
     kind = aimwise.Pixels(fill=FILL) if features == "pixels" else aimwise.Patches(SIDES.get(data, 7), fill=FILL)
     try:
@@ -106,7 +110,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("results/images.json"))
     options = parser.parse_args()
-    cells = Cells(options.out)
+    store = OneFile(options.out)
+    study = Study(store, "benchmarks.images:cell", module_command("benchmarks.images"))
     for name in options.sets:
         zoo.kept(name)
     wanted = [
@@ -116,20 +121,20 @@ def main() -> None:
         for name in options.sets
         for seed in range(1 if method == "integrated gradients" else options.seeds)
     ]
-    cells.run(cell, wanted, jobs=options.jobs)
-    Console().print(table(cells))
+    refuse_failures(study.run(wanted, jobs=options.jobs, say=Console().out))
+    Console().print(table(store))
 
 
-def table(cells: Cells) -> Table:
+def table(cells: OneFile) -> Table:
     """The mean over the seeds of every method on every data set."""
     made = Table("data", "features", "method", "seeds", "K", "faithfulness", "class-specific", "fit s")
-    for data, features, method in dict.fromkeys((c["data"], c["features"], c["method"]) for c in cells.done):
-        rows, ks = cells.find(data=data, features=features, method=method), counts(data, features)
+    for data, features, method in dict.fromkeys((c["data"], c["features"], c["method"]) for c in cells.records()):
+        rows, ks = cells.find({"data": data, "features": features, "method": method}), counts(data, features)
         lost = sum("collapsed" in row for row in rows)
         seeds = str(len(rows)) + (f" ({lost} collapsed)" if lost else "")
-        means = " / ".join(mean(rows, f"faithfulness@{k}") for k in ks)
+        means = " / ".join(mean_of(rows, f"faithfulness@{k}") for k in ks)
         made.add_row(
-            data, features, method, seeds, " / ".join(map(str, ks)), means, mean(rows, "class"), mean(rows, "fit_seconds")
+            data, features, method, seeds, " / ".join(map(str, ks)), means, mean_of(rows, "class"), mean_of(rows, "fit_seconds")
         )
     return made
 

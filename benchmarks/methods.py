@@ -34,7 +34,10 @@ from aimwise.errors import Collapsed, MissingData, extra
 from aimwise.features import Features
 from aimwise.metrics import ablate
 from aimwise.metrics.faithfulness import faithfulness
-from benchmarks.cells import Cell, Cells
+from aimwise.study.cells import Facts
+from aimwise.study.machine import module_command
+from aimwise.study.run import Study, refuse_failures
+from aimwise.study.store import OneFile
 
 K = 5
 FIRST, FEWEST, MOST = 2, 8, 200  # rows that are explained to see how long it takes, and then
@@ -150,10 +153,11 @@ def case(kind: str) -> Case:
     return CASES[kind]()
 
 
-def cell(kind: str, method: str) -> Cell:
+def cell(facts: Facts) -> Facts:
     """One method on one black box: what it costs, and how faithful it is."""
+    kind, method = facts["kind"], facts["method"]
     found, explainer = case(kind), aimwise.METHODS[method]()
-    done: Cell = {
+    done: Facts = {
         "settings": repr(explainer),
         "about": found.about,
         "accuracy": found.accuracy,
@@ -178,15 +182,15 @@ def cell(kind: str, method: str) -> Cell:
     return {**done, f"faithfulness@{K}": 100 * float(faithfulness(ablation).mean())}
 
 
-def wanted(kinds: Sequence[str], methods: Sequence[str]) -> list[Cell]:
+def wanted(kinds: Sequence[str], methods: Sequence[str]) -> list[Facts]:
     """The cells: every method with every kind that it declares."""
     pairs = [{"kind": kind, "method": method} for kind in kinds for method in methods]
     return [pair for pair in pairs if pair["kind"] in aimwise.METHODS[pair["method"]].kinds]
 
 
-def table(cells: Cells, kind: str) -> Table:
+def table(cells: OneFile, kind: str) -> Table:
     """The figures of every method on one black box, the most faithful first."""
-    rows = sorted(cells.find(kind=kind), key=lambda c: -c.get(f"faithfulness@{K}", -1.0))
+    rows = sorted(cells.find({"kind": kind}), key=lambda c: -c.get(f"faithfulness@{K}", -1.0))
     title = f"{kind}: {rows[0]['about']}, {rows[0]['accuracy']:.1f} % accurate" if rows else kind
     made = Table(title=title, caption="s, queries: of 1,000 rows, from the number of rows in the last column")
     made.add_column("method", no_wrap=True)
@@ -208,13 +212,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="cells at a time (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("results/methods.json"))
     options = parser.parse_args()
-    cells, started = Cells(options.out), time.perf_counter()
+    store = OneFile(options.out)
+    study = Study(store, "benchmarks.methods:cell", module_command("benchmarks.methods"))
+    started = time.perf_counter()
     zoo.kept("digits")  # trained once, before several ask for it
     try:
-        cells.run(cell, wanted(options.kinds, options.methods), jobs=options.jobs)
+        refuse_failures(study.run(wanted(options.kinds, options.methods), jobs=options.jobs, say=Console().out))
     finally:
         for kind in options.kinds:
-            Console().print(table(cells, kind))
+            Console().print(table(store, kind))
         Console().print(f"{time.perf_counter() - started:.0f} seconds")
 
 

@@ -31,8 +31,11 @@ from aimwise.metrics.stability import Encoder
 from aimwise.metrics.truth import auprc, iou_f1, marked, rationale, token_f1
 from aimwise.scores.evaluate import evaluate
 from aimwise.scores.sanity import amortization_gap
-from benchmarks.cells import Cell, Cells
-from benchmarks.texts import FILLS, METHODS, asked, prepare, reader
+from aimwise.study.cells import Facts
+from aimwise.study.machine import module_command
+from aimwise.study.run import Study, refuse_failures
+from aimwise.study.store import OneFile
+from benchmarks.texts import FILLS, METHODS, asked, note_readers, reader
 
 KS = (1, 3, 5, 10)
 SETS = ("imdb", "ag_news", "hatexplain")
@@ -96,13 +99,14 @@ def plausibility(explanation: Explanation) -> dict[str, float]:
     return figures
 
 
-def cell(data: str, method: str, seed: int, rows: int, meanings: str) -> Cell:
+def cell(facts: Facts) -> Facts:
     """One method on one data set, and all its figures."""
+    data, method, seed, rows, meanings = (facts[name] for name in ("data", "method", "seed", "rows", "meanings"))
     box, train, test, words = asked(data)
     loaded, found = load(data), reader(data).network
     test, texts = test[:rows], loaded.test.inputs[:rows]
     explainer = explainer_for(method, data)
-    done: Cell = {"settings": repr(explainer), "texts": len(test)}
+    done: Facts = {"settings": repr(explainer), "texts": len(test)}
     try:
         learns = train if method in ("paper", "default", "lexicon") else train[:FEW]
         explainer.fit(box, learns, features=aimwise.Tokens(words=words), seed=seed)
@@ -147,23 +151,23 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/metrics.json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    cells = Cells(options.out)
-    for name in options.sets:
-        cells.facts.setdefault("readers", {})[name] = prepare(name)
+    store = OneFile(options.out)
+    study = Study(store, "benchmarks.metrics:cell", module_command("benchmarks.metrics"))
+    note_readers(store, options.sets)
     wanted = [
         {"data": name, "method": method, "seed": seed, "rows": options.rows, "meanings": options.encoder}
         for name in options.sets
         for method in options.methods
         for seed in range(options.seeds if method in ("paper", "default") else 1)
     ]
-    cells.run(cell, wanted, jobs=options.jobs)
+    refuse_failures(study.run(wanted, jobs=options.jobs, say=Console().out))
     for name in options.sets:
-        Console(width=200).print(table(cells, name))
+        Console(width=200).print(table(store, name))
 
 
-def table(cells: Cells, data: str) -> Table:
+def table(cells: OneFile, data: str) -> Table:
     """All metrics of a data set, a column for each method, the mean over its seeds."""
-    found = [c for c in cells.find(data=data) if "scores" in c]
+    found = [c for c in cells.find({"data": data}) if "scores" in c]
     methods = list(dict.fromkeys(c["method"] for c in found))
     made = Table("metric", "k", "fill", *methods, title=data)
     keys = dict.fromkeys((s["metric"], s["k"], s["fill"]) for c in found for s in c["scores"])

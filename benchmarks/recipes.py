@@ -27,8 +27,11 @@ from aimwise.data import load, zoo
 from aimwise.errors import Collapsed
 from aimwise.metrics.leakage import Predictor
 from aimwise.scores.evaluate import evaluate, trained_judge
+from aimwise.study.cells import Facts
+from aimwise.study.machine import module_command
+from aimwise.study.run import Study, refuse_failures
+from aimwise.study.store import OneFile
 from benchmarks import candidates, texts
-from benchmarks.cells import Cell, Cells
 
 ROWS = 2000  # test inputs that are explained
 JUDGED = 10_000  # training inputs that the judge of EVAL-X learns from
@@ -141,13 +144,14 @@ def judge(data: str) -> Predictor:
     return trained_judge(fitted.box_, found.train[:JUDGED], 0)
 
 
-def cell(data: str, method: str, seed: int, judged: bool) -> Cell:
+def cell(facts: Facts) -> Facts:
     """One method on one black box, and its figures on all rows and on those that slow methods explain."""
+    data, method, seed, judged = facts["data"], facts["method"], facts["seed"], facts["judged"]
     found = task(data)
     explainer = (RECIPES | RIVALS)[method]()
     learns = method in RECIPES or method in LEARNS
     train = found.train if learns else found.train[:FEW]
-    done: Cell = {"settings": repr(explainer), "accuracy": found.accuracy}
+    done: Facts = {"settings": repr(explainer), "accuracy": found.accuracy}
     started = time.perf_counter()
     try:
         explainer.fit(found.box, train, features=found.features, class_names=found.classes, seed=seed)
@@ -191,7 +195,8 @@ def main() -> None:
     parser.add_argument("--judge", action="store_true", help="EVAL-X as well")
     parser.add_argument("--out", type=Path, default=Path("results/recipes.json"))
     options = parser.parse_args()
-    cells = Cells(options.out)
+    store = OneFile(options.out)
+    study = Study(store, "benchmarks.recipes:cell", module_command("benchmarks.recipes"))
     wanted = [
         {"data": name, "method": method, "seed": seed, "judged": options.judge}
         for seed in range(options.seeds)
@@ -199,14 +204,14 @@ def main() -> None:
         for name in options.sets
         if seed == 0 or method in options.recipes or method in ("fastshap", "l2x")
     ]
-    cells.run(cell, wanted, jobs=options.jobs)
+    refuse_failures(study.run(wanted, jobs=options.jobs, say=Console().out))
     for name in options.sets:
-        Console(width=220).print(table(cells, name))
+        Console(width=220).print(table(store, name))
 
 
-def table(cells: Cells, data: str) -> Table:
+def table(cells: OneFile, data: str) -> Table:
     """The means over the seeds of all methods of one data set."""
-    found = [c for c in cells.find(data=data) if "collapsed" not in c]
+    found = [c for c in cells.find({"data": data}) if "collapsed" not in c]
     names = [n for n in dict.fromkeys(k for c in found for k in c) if "@" in n and "first rows" not in n]
     methods = list(dict.fromkeys(c["method"] for c in found))
     made = Table("", *methods, title=data)

@@ -44,7 +44,10 @@ import aimwise
 from aimwise.errors import Collapsed
 from aimwise.explanation import Explanation
 from aimwise.metrics.truth import false_discovery_rate, true_positive_rate
-from benchmarks.cells import Cell, Cells
+from aimwise.study.cells import Facts
+from aimwise.study.machine import module_command
+from aimwise.study.run import Study, refuse_failures
+from aimwise.study.store import OneFile
 
 ROWS = 10_000
 SYN = ("syn1", "syn2", "syn3", "syn4", "syn5", "syn6")
@@ -158,13 +161,14 @@ def ranks(explanation: Explanation, every_class: bool) -> torch.Tensor:
     return order.argsort(1) + 1
 
 
-def cell(data: str, method: str, seed: int) -> Cell:
+def cell(facts: Facts) -> Facts:
     """One method on one set, and how far it finds what matters."""
+    data, method, seed = facts["data"], facts["method"], facts["seed"]
     torch.set_num_threads(1)
     new = rows_of(data, seed + 1000)
     truth = truth_of(data, new)
     explainer = explainer_for(method, RELEVANT.get(data, 5))
-    done: Cell = {"settings": repr(explainer)}
+    done: Facts = {"settings": repr(explainer)}
     started = time.process_time()
     try:
         explainer.fit(box_of(data), rows_of(data, seed), seed=seed)
@@ -181,7 +185,7 @@ def cell(data: str, method: str, seed: int) -> Cell:
     return {**done, "median_rank": float(median.quantile(0.5)), "mean_median_rank": float(median.mean())}
 
 
-def tables(cells: Cells) -> list[Table]:
+def tables(cells: OneFile) -> list[Table]:
     """TPR and FDR beside the published ones, and the median ranks beside the best possible ones."""
     first = Table(title="TPR / FDR in %", title_justify="left", caption=f"published: {SOURCE}", caption_justify="left")
     second = Table(title="Median rank of the relevant columns: median over the rows (mean)", title_justify="left")
@@ -190,21 +194,21 @@ def tables(cells: Cells) -> list[Table]:
         for name in names:
             shown.add_column(name, justify="right")
     for method in METHODS:
-        first.add_row(method, *(pair(cells.find(data=name, method=method)) for name in SYN))
+        first.add_row(method, *(pair(cells.find({"data": name, "method": method})) for name in SYN))
         if method in PUBLISHED:
             first.add_row(
                 "  published", *(f"{tpr} / {fdr}" for tpr, fdr in (PUBLISHED[method][name] for name in SYN)), style="dim"
             )
-        second.add_row(method, *(rank(cells.find(data=name, method=method)) for name in RANKED))
+        second.add_row(method, *(rank(cells.find({"data": name, "method": method})) for name in RANKED))
     second.add_row("at best", *(str(BEST[name]) for name in RANKED))
     return [first, second]
 
 
-def pair(found: list[Cell]) -> str:
+def pair(found: list[Facts]) -> str:
     return "" if not found else "collapsed" if "collapsed" in found[0] else f"{found[0]['tpr']:.1f} / {found[0]['fdr']:.1f}"
 
 
-def rank(found: list[Cell]) -> str:
+def rank(found: list[Facts]) -> str:
     if not found or "collapsed" in found[0]:
         return "collapsed" if found else ""
     return f"{found[0]['median_rank']:.1f} ({found[0]['mean_median_rank']:.2f})"
@@ -217,12 +221,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
     parser.add_argument("--out", type=Path, default=Path("results/synthetic.json"))
     options = parser.parse_args()
-    cells = Cells(options.out)
+    store = OneFile(options.out)
+    study = Study(store, "benchmarks.synthetic:cell", module_command("benchmarks.synthetic"))
     wanted = [{"data": name, "method": method, "seed": 0} for method in options.methods for name in options.sets]
-    cells.facts["published"] = {"source": SOURCE, "tpr, fdr": PUBLISHED}
-    cells.run(cell, wanted, jobs=options.jobs)
-    cells.save()
-    for shown in tables(cells):
+    store.note({"published": {"source": SOURCE, "tpr, fdr": PUBLISHED}})
+    refuse_failures(study.run(wanted, jobs=options.jobs, say=Console().out))
+    for shown in tables(store):
         Console(width=150).print(shown)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,10 @@ from aimwise.errors import Collapsed
 from aimwise.files import sha256
 from aimwise.metrics import ablate
 from aimwise.metrics.faithfulness import faithfulness
-from benchmarks.cells import Cell, Cells, mean
+from aimwise.study.cells import Facts, mean_of
+from aimwise.study.machine import module_command
+from aimwise.study.run import Study, refuse_failures
+from aimwise.study.store import OneFile
 
 KS = (1, 2, 3, 5, 10)
 FILLS = ("in_place", "packed")
@@ -47,7 +51,7 @@ def reader(name: str) -> zoo.Kept:
     return zoo.kept(name, epochs=READER_EPOCHS[name])
 
 
-def prepare(name: str) -> Cell:
+def prepare(name: str) -> Facts:
     """Train a black box if it is not there yet, and say which it is."""
     made = reader(name)
     return {
@@ -56,6 +60,12 @@ def prepare(name: str) -> Cell:
         "epochs": made.network.epochs,
         "sha256": sha256(made.path / "weights.safetensors"),
     }
+
+
+def note_readers(store: OneFile, names: Sequence[str]) -> None:
+    """Keep which black boxes the cells of a file are about."""
+    known = dict(store.said().get("readers", {}))
+    store.note({"readers": known | {name: prepare(name) for name in names}})
 
 
 def asked(name: str) -> tuple[aimwise.TorchBox, torch.Tensor, torch.Tensor, list[str]]:
@@ -68,13 +78,14 @@ def asked(name: str) -> tuple[aimwise.TorchBox, torch.Tensor, torch.Tensor, list
     return box, found.encode(data.train.inputs).to(place), found.encode(data.test.inputs).to(place), list(found.vocabulary.words)
 
 
-def cell(data: str, method: str, seed: int) -> Cell:
+def cell(facts: Facts) -> Facts:
     """One method fitted on one black box with one seed, and its figures on the test part."""
+    data, method, seed = facts["data"], facts["method"], facts["seed"]
     if method == "oracle":
         return oracle(data)
     box, train, test, words = asked(data)
     explainer = METHODS[method](data)
-    done: Cell = {"settings": repr(explainer), "texts": len(test)}
+    done: Facts = {"settings": repr(explainer), "texts": len(test)}
     try:
         explainer.fit(box, train, features=aimwise.Tokens(words=words), seed=seed)
     except Collapsed as e:
@@ -105,7 +116,7 @@ def cell(data: str, method: str, seed: int) -> Cell:
     }
 
 
-def oracle(name: str) -> Cell:
+def oracle(name: str) -> Facts:
     """How often a greedy search over words, ten at most, finds some that keep the prediction, in place."""
     box, _, test, _ = asked(name)
     test = test[:SEARCHED]
@@ -130,9 +141,9 @@ def oracle(name: str) -> Cell:
 
 def main() -> None:
     options = arguments()
-    cells = Cells(options.out)
-    for name in options.sets:
-        cells.facts.setdefault("readers", {})[name] = prepare(name)
+    store = OneFile(options.out)
+    study = Study(store, "benchmarks.texts:cell", module_command("benchmarks.texts"))
+    note_readers(store, options.sets)
     seeds = {method: 1 if method == "oracle" else options.seeds for method in options.methods}
     wanted = [
         {"data": name, "method": method, "seed": seed}
@@ -140,19 +151,19 @@ def main() -> None:
         for name in options.sets
         for seed in range(seeds[method])
     ]
-    cells.run(cell, wanted, jobs=options.jobs)
-    Console().print(table(cells, options))
+    refuse_failures(study.run(wanted, jobs=options.jobs, say=Console().out))
+    Console().print(table(store, options))
 
 
-def table(cells: Cells, options: argparse.Namespace) -> Table:
+def table(cells: OneFile, options: argparse.Namespace) -> Table:
     """The mean over the seeds of every method on every data set."""
     names = ["in_place@1", "in_place@5", "in_place@10", "packed@10", "class packed@10"]
     made = Table("data", "method", "seeds", "collapsed", *names, "fit s")
     for name in options.sets:
         for method in options.methods:
-            found = cells.find(data=name, method=method)
+            found = cells.find({"data": name, "method": method})
             lost = sum("collapsed" in c for c in found)
-            made.add_row(name, method, str(len(found)), str(lost), *(mean(found, k) for k in (*names, "fit_seconds")))
+            made.add_row(name, method, str(len(found)), str(lost), *(mean_of(found, k) for k in (*names, "fit_seconds")))
     return made
 
 

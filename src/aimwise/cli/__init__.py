@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from aimwise.cli import completion, data, demo, doctor, evaluate, explain, fit, show
+from aimwise.cli import completion, data, demo, doctor, evaluate, explain, fit, reproduce, serve, show, study
 
-COMMANDS = (fit, explain, evaluate, show, demo, data, doctor, completion)
+COMMANDS = (fit, explain, evaluate, show, serve, study, demo, data, reproduce, doctor, completion)
 EXITS = """exit codes:
   0    done
   1    could not be done; one or two lines on standard error say why, --debug shows where

@@ -37,10 +37,12 @@ def command(commands: Any, name: str, *, help: str, description: str, examples: 
     return made
 
 
-def add_model(made: argparse.ArgumentParser) -> None:
+def add_model(made: argparse.ArgumentParser, *, required: bool = True) -> None:
     """What the black box is and how it is asked."""
     group = made.add_argument_group("the model")
-    group.add_argument("--model", required=True, metavar="NAME", help="package.module:object, hf:FOLDER, onnx:FILE or http://...")
+    group.add_argument(
+        "--model", required=required, metavar="NAME", help="package.module:object, hf:FOLDER, onnx:FILE or http://..."
+    )
     group.add_argument("--classes", type=names, metavar="A,B", help="names of the classes, in the order of the model's columns")
     group.add_argument("--model-batch", type=positive, metavar="N", help="how many inputs it is asked about at once")
     group.add_argument(
@@ -56,10 +58,10 @@ def add_model(made: argparse.ArgumentParser) -> None:
     )
 
 
-def add_data(made: argparse.ArgumentParser) -> None:
+def add_data(made: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Where the rows are, and what their columns are."""
     group = made.add_argument_group("the data")
-    group.add_argument("--data", required=True, nargs="+", metavar="PLACE", help="files, a folder, or - for standard input")
+    group.add_argument("--data", required=required, nargs="+", metavar="PLACE", help="files, a folder, or - for standard input")
     group.add_argument(
         "--format", choices=("csv", "jsonl", "parquet", "lines", "texts", "images"), help="where the names do not tell"
     )

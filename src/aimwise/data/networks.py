@@ -44,6 +44,20 @@ class WordCNN(nn.Module):
         return scores
 
 
+class SmallCNN(nn.Module):
+    """Embedding 50, 64 filters of width 3, their maxima through a dense layer: a reader for a quick look, not the paper's."""
+
+    def __init__(self, ids: int, classes: int) -> None:
+        super().__init__()
+        self.embedding = small_embedding(ids, 50)
+        self.filters = nn.Conv1d(50, 64, 3, padding=1)
+        self.head = nn.Sequential(nn.Dropout(0.3), nn.Linear(64, classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.filters(self.embedding(x).transpose(1, 2)).relu().amax(2))
+        return scores
+
+
 class LSTMTransformer(nn.Module):
     """Embedding 256 with sinusoidal places, one encoder layer of 4 heads, an LSTM of 512 each way (HateXplain)."""
 
@@ -136,6 +150,7 @@ def scaled(images: Tensor, side: int, top: int) -> Tensor:
 TEXT_NETWORKS: dict[str, Callable[[int, int], nn.Module]] = {
     "bigru": BiGRU,
     "word_cnn": WordCNN,
+    "small_cnn": SmallCNN,
     "lstm_transformer": LSTMTransformer,
 }
 IMAGE_NETWORKS: dict[str, Callable[[int], nn.Module]] = {"paper_cnn": PaperCNN, "digits_cnn": DigitsCNN}

@@ -21,6 +21,7 @@ from aimwise.explainers.steps import asked_steps
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
 from aimwise.nn.build import family
+from aimwise.training import Numbers
 
 Sampler = Callable[[Tensor, float, torch.Generator], Tensor]
 
@@ -50,6 +51,9 @@ class AIM(Learned):
     selector_learns_from: "approximator" (L2 alone) or "both" (L1 and L2, the paper to the letter, which can collapse).
     exploration: how strongly the selector's probabilities are pulled towards one half.
     alpha, beta, tau: the paper's; alpha weighs L2, beta the group norm, tau is the temperature.
+    rank: what features are weighed by: "W" (the explainer's weights, for every class) or "pi" (the selector's probabilities, for
+    the predicted class alone). explainer: False trains selector and approximator alone, by L2, which needs rank="pi". Both are
+    for ablations, and a selector alone is not refused when it has collapsed.
     most_queries: a fit that would ask about more random masks asks about so many once, and learns from them again and again.
     The other settings are those of `Learned`.
     """
@@ -70,6 +74,12 @@ class AIM(Learned):
     selector_learns_from: str = "approximator"
     exploration: float = 0.0
     most_queries: int | None = 1 << 19
+    rank: str = "W"
+    explainer: bool = True
+
+    @property
+    def every_class(self) -> bool:
+        return self.rank == "W"
 
     @classmethod
     def paper(cls, *, alpha: float = 1.0, beta: float = 1e-3, tau: float = 0.2, epochs: int = 20, device: str = "auto") -> AIM:
@@ -145,13 +155,16 @@ class AIM(Learned):
             return learn(nets, box, data, probs, order, rng)
 
         def score(nets: nn.ModuleDict) -> dict[str, float]:
+            if not self.explainer:
+                return self._approximated(nets, box, judge)
             with torch.no_grad():
                 W = nets["explainer"](judge.batch.x, judge.probs) * judge.batch.present[..., None]  # (B, d, C)
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
             return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
 
         run = self._train(nets, steps, score, rows, lesson)
-        judge.refuse_collapse(run)
+        if self.explainer:
+            judge.refuse_collapse(run)
 
     def _from_random_masks(
         self,
@@ -193,26 +206,41 @@ class AIM(Learned):
         M, soft = self.masks_per_row, box.features.soft.to(probs.device)
         for index in torch.split(order, self.batch_size):
             batch, p = box.features.trim(data.pick(index)), probs[index.to(probs.device)]
-            W, pi = nets["explainer"](batch.x, p), nets["selector"](batch.x)  # (B, d, C), (B, d)
+            W = nets["explainer"](batch.x, p) if self.explainer else None  # (B, d, C)
+            pi = nets["selector"](batch.x)  # (B, d)
             z = SAMPLERS[self.masks](pi[:, None].expand(-1, M, -1), self.tau, rng)  # (B, M, d)
             z = sampling.snap_where(z, soft) * batch.present[:, None]
-            said = box.each(batch, z.detach(), rng)  # (B, M, C)
-            learns = z if self.selector_learns_from == "both" else z.detach()
-            first = entropy(target(said), losses.additive(W, learns, self.base_))
             gate = box.features.spread(batch, z).flatten(0, 1)  # (B * M, p)
             guess = nets["approximator"](batch.x.repeat_interleave(M, 0), gate)  # (B * M, C)
             second = entropy(target(p).repeat_interleave(M, 0), guess)
             pull = self.exploration * losses.decidedness(pi[batch.present])
+            if W is None:
+                yield self.alpha * second + pull
+                continue
+            said = box.each(batch, z.detach(), rng)  # (B, M, C)
+            learns = z if self.selector_learns_from == "both" else z.detach()
+            first = entropy(target(said), losses.additive(W, learns, self.base_))
             yield first + self.alpha * second + self.beta * norm(W * batch.present[..., None]) + pull
 
     @torch.no_grad()
     def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
+        if self.rank == "pi":
+            pi: Tensor = self.nets_["selector"](batch.x)  # (B, d)
+            return pi[..., None] * losses.hardened(probs)[:, None]
         W: Tensor = self.nets_["explainer"](batch.x, probs)
         return W
 
+    @torch.no_grad()
+    def _approximated(self, nets: nn.ModuleDict, box: Masked, judge: Judge) -> Numbers:
+        """How often the approximator, shown each feature by its share pi, says the black box's label."""
+        pi = nets["selector"](judge.batch.x) * judge.batch.present
+        guess = nets["approximator"](judge.batch.x, box.features.spread(judge.batch, pi))
+        same = (guess.argmax(-1) == judge.probs.argmax(-1)).float().mean()
+        return {"agreement": float(same), "selected": float(pi[judge.batch.present].mean())}
+
     def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
         made, classes = family(kind, self.networks), len(self.classes_)
-        nets = nn.ModuleDict({"explainer": made.explainer(layout, classes)})
+        nets = nn.ModuleDict({"explainer": made.explainer(layout, classes)} if self.explainer else {})
         if self.masks not in MASKS:
             nets["selector"] = made.selector(layout)
             nets["approximator"] = made.approximator(layout, classes)
@@ -225,9 +253,15 @@ class AIM(Learned):
             ("loss", self.loss, LOSSES),
             ("norm", self.norm, NORMS),
             ("selector_learns_from", self.selector_learns_from, ("approximator", "both")),
+            ("rank", self.rank, ("W", "pi")),
         ):
             if name not in known:
                 raise unknown(what, name, known)
+        if (self.rank == "pi" and self.masks in MASKS) or (self.rank == "W" and not self.explainer):
+            raise BadSetting(
+                f"Got rank={self.rank!r}, masks={self.masks!r}, explainer={self.explainer}; rank='pi' needs masks drawn from a "
+                "selector, such as 'concrete', and explainer=False needs rank='pi'."
+            )
         if self.masks_per_row < 1 or self.tau <= 0 or self.alpha < 0 or self.beta < 0:
             raise BadSetting(
                 f"Got masks_per_row={self.masks_per_row}, tau={self.tau}, alpha={self.alpha}, beta={self.beta}; "

@@ -11,6 +11,7 @@ from torch import Tensor
 ONE_BY_ONE = 32  # so many features are chosen one at a time; of long inputs the later ones, which matter less, in groups
 CELLS = 1 << 24  # numbers that are compared at once
 LOW = 1e30
+TINY = 1e-37
 
 
 def by_weight(weights: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> Int[Tensor, "B d"]:
@@ -43,16 +44,22 @@ def _greedy(W: Tensor, present: Tensor, start: Tensor, target: Tensor, *, sign: 
 
 
 def _greedy_rows(W: Tensor, present: Tensor, start: Tensor, target: Tensor, *, sign: float) -> Tensor:
-    rows, d, _ = W.shape
+    rows, d, classes = W.shape
     scores, moves = start.clone(), sign * W * present[..., None]
     last = torch.where(present, 0.0, -LOW)  # (B, d): absent features come behind all others, and chosen ones never again
-    of_target = target[:, None, None].expand(-1, d, 1)
+    own = moves.gather(2, target[:, None, None].expand(-1, d, 1)).squeeze(2)  # (B, d)
+    rivals = moves.scatter(2, target[:, None, None].expand(-1, d, 1), -torch.inf)  # (B, d, C)
+    most = rivals.amax(2)  # (B, d)
+    shares = (rivals - most[..., None]).exp()  # (B, d, C), so that a step needs one product instead of a softmax a feature
     chosen: list[Tensor] = []
     for size in group_sizes(d):
-        said = (scores[:, None] + moves).log_softmax(-1).gather(2, of_target).squeeze(2)  # (B, d)
-        best = (sign * said + last).topk(size, dim=1).indices  # (B, size)
+        others = scores.scatter(1, target[:, None], -torch.inf)  # (B, C)
+        top = others.amax(1, keepdim=True)  # (B, 1)
+        against = torch.einsum("bdc,bc->bd", shares, (others - top).exp()).clamp_min(TINY).log() + most + top
+        odds = scores.gather(1, target[:, None]) + own - against  # (B, d) the target's log-odds, which do not saturate
+        best = (sign * odds + last).topk(size, dim=1).indices  # (B, size)
         chosen.append(best)
-        scores = scores + moves.gather(1, best[..., None].expand(-1, -1, W.shape[2])).sum(1)
+        scores = scores + moves.gather(1, best[..., None].expand(-1, -1, classes)).sum(1)
         last = last.scatter(1, best, -torch.inf)
     return torch.cat(chosen, 1) if chosen else torch.zeros(rows, 0, dtype=torch.long)
 

@@ -20,7 +20,7 @@ Orders = tuple[Int[Tensor, "B d"], Int[Tensor, "B d"]]
 
 @dataclass(frozen=True)
 class Ablation:
-    """What the black box says of whole inputs, of the first k features alone, and without the first k; R draws of random fills."""
+    """What the black box says of whole inputs, of the first k features alone and without the first k; R draws of a fill."""
 
     whole: Float[Tensor, "B C"]
     kept: Float[Tensor, "R B C"]

@@ -1,0 +1,1 @@
+"""Studies: tables made of cells that are run once, kept, and gone on with after a stop."""

@@ -1,0 +1,149 @@
+"""The black boxes that are explained, each with the inputs to learn from and to explain, and the sha256 of its weights.
+
+In full they are the paper's, from the cache or trained. The quick ones for texts are small CNNs trained on a few thousand texts
+of 48 words; they are kept in the cache too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from aimwise.blackbox import BlackBox, SklearnBox, TorchBox
+from aimwise.data import Dataset, Split, load, store, zoo
+from aimwise.data.readers import Reader, Vocabulary
+from aimwise.data.trained import CONFIG, learn
+from aimwise.features import Columns, Features, Patches, Pixels, Tokens
+from aimwise.files import read_json
+from aimwise.training import Plan
+
+TEXTS = ("imdb", "hatexplain", "ag_news")
+IMAGES = ("mnist3", "fashion3")
+TABLES = ("admission", "adult")
+CLEAN = {  # as people call them
+    "imdb": "IMDB",
+    "hatexplain": "HateXplain",
+    "ag_news": "AG News",
+    "mnist3": "MNIST 0, 1, 2",
+    "fashion3": "Fashion-MNIST, T-shirt, Trouser, Pullover",
+    "admission": "Admission",
+    "adult": "Adult",
+}
+READER_EPOCHS = {"imdb": 6, "ag_news": 8, "hatexplain": 25}  # at most; the best one by the dev part is kept
+ROWS = 1024  # texts that a network is asked about at once
+QUICK_TEXTS, QUICK_DEV, QUICK_LENGTH, QUICK_EPOCHS = 6000, 1000, 48, 6
+QUICK_LEARNED = 1500  # texts that explainers learn from
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A black box, the inputs to learn from and to explain, their features, and how well the black box does."""
+
+    box: BlackBox
+    data: Dataset
+    train: Any
+    test: Any
+    features: Features
+    sha256: str
+    accuracy: float
+    network: str
+    reader: Reader | None = None
+
+    def filled(self, fill: str) -> Features:
+        """Features with another fill."""
+        return replace(self.features, fill=fill)  # type: ignore[type-var]
+
+
+@cache
+def task(data: str, scale: str, features: str = "") -> Task:
+    """The black box for a data set; features: "pixels" or "patches" for images."""
+    if data in TEXTS:
+        return text_task(data, scale)
+    return image_task(data, features) if data in IMAGES else table_task(data)
+
+
+def weights(data: str, scale: str) -> str:
+    """The sha256 of the weights of a data set's black box, which is trained if it is not there yet."""
+    if data in TABLES:
+        return task(data, scale).sha256
+    folder = home(data, scale)
+    if not (folder / CONFIG).is_file():
+        (small_reader(data) if scale == "quick" and data in TEXTS else zoo.kept(data, epochs=READER_EPOCHS.get(data)))
+    return str(read_json(folder / CONFIG)["sha256"])
+
+
+def home(data: str, scale: str) -> Path:
+    """The folder that keeps a data set's network."""
+    if scale == "quick" and data in TEXTS:
+        return store.home() / "zoo" / f"{data}-quick"
+    return zoo.folder(data, epochs=READER_EPOCHS.get(data))
+
+
+def text_task(name: str, scale: str) -> Task:
+    """A network that reads texts as ids."""
+    torch.set_num_threads(1)
+    data, sha = load(name), weights(name, scale)
+    if scale == "quick":
+        found = small_reader(name)
+        data = replace(data, train=first(data.train, QUICK_LEARNED))
+    else:
+        kept = zoo.kept(name, epochs=READER_EPOCHS[name]).network
+        assert isinstance(kept, Reader)
+        found = kept
+    box = TorchBox(found.module, output="logits", class_names=data.classes)
+    box.rows_per_call = ROWS
+    place = next(found.module.parameters()).device
+    train, test = (found.encode(part.inputs).to(place) for part in (data.train, data.test))
+    words = Tokens(words=list(found.vocabulary.words))
+    return Task(box, data, train, test, words, sha, found.test_accuracy, found.network, found)
+
+
+def small_reader(name: str) -> Reader:
+    """The quick black box for texts."""
+    folder = home(name, "quick")
+    if (folder / CONFIG).is_file():
+        return Reader.load(folder)
+    data = load(name)
+    data = replace(data, train=first(data.train, QUICK_TEXTS), dev=data.dev and first(data.dev, QUICK_DEV))
+    config = {"length": QUICK_LENGTH, "words": Vocabulary.learn(data.train.inputs, min_count=3).words[2:]}
+    new = partial(Reader._build, "small_cnn", data.classes, config)
+    made = learn(new, data, Plan(epochs=QUICK_EPOCHS, batch_size=50, lr=2e-3), seed=0, device="cpu", epochs=None)
+    made.save(folder)
+    return made
+
+
+def image_task(name: str, features: str) -> Task:
+    """A network that sees images, which are taken away to black, as in the paper."""
+    torch.set_num_threads(1)
+    data, kept = load(name), zoo.kept(name).network
+    box = TorchBox(kept.module, output="logits", class_names=data.classes)
+    kind = Pixels(fill="zero") if features == "pixels" else Patches(7, fill="zero")
+    return Task(box, data, data.train.inputs, data.test.inputs, kind, weights(name, ""), kept.test_accuracy, kept.network)
+
+
+def table_task(name: str) -> Task:
+    """A model of scikit-learn over a table."""
+    torch.set_num_threads(1)
+    data = load(name)
+    model = zoo.BOXES[name](data)
+    said = model.predict_proba(data.train.inputs)
+    sha = hashlib.sha256(said.round(4).tobytes()).hexdigest()  # it has no file of weights: it is known by its answers
+    kind = {"admission": "random forest", "adult": "logistic regression"}[name]
+    box = SklearnBox(model, class_names=data.classes)
+    return Task(box, data, data.train.inputs, data.test.inputs, Columns(fill="mean"), sha, zoo.accuracy(model, data.test), kind)
+
+
+def first(split: Split, rows: int) -> Split:
+    """The first rows of a part."""
+    return Split(split.inputs[:rows], split.labels[:rows])
+
+
+def labels(found: Task, rows: Sequence[int]) -> list[str]:
+    """The true classes of test inputs."""
+    return [found.data.classes[int(found.data.test.labels[i])] for i in rows]

@@ -1,0 +1,144 @@
+"""Run the cells of a study that are missing, some at a time; what is finished is kept at once and never run again."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from aimwise.errors import AimwiseError, BadSetting, extra, unknown
+from aimwise.study.cells import Facts, fingerprint
+from aimwise.study.locks import claim
+from aimwise.study.machine import made_by
+from aimwise.study.store import Store, tidy
+
+ENGINES = ("loky", "threading", "ray", "dask")
+POLL = 0.5  # seconds between looks at cells that another process runs
+IDLE = 20  # seconds after which a process of loky ends that has nothing to do, also one whose command was killed
+RUN, HELD, FAILED = "run", "held", "failed"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How one cell went."""
+
+    cell: Facts
+    state: str
+    seconds: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Cells, the function that makes one, and where they are kept.
+
+    work: "module:function", called with a cell's facts and giving what was found as plain JSON values. It is imported by its name
+    in every process. command: what the records say they were made by.
+    """
+
+    store: Store
+    work: str
+    command: str
+
+    def run(self, wanted: Iterable[Facts], *, jobs: int = 1, engine: str = "loky", say: Say = lambda text: None) -> list[Done]:
+        """Run the cells that are missing and return how those went, failed ones too; a cell that another process runs is waited
+        for, and run here if that process ends without it."""
+        if engine not in ENGINES:
+            raise unknown("engine", engine, ENGINES)
+        if jobs < 1:
+            raise BadSetting(f"jobs={jobs}, wanted how many cells to run at a time: 1 or more.")
+        missing = list({fingerprint(cell): cell for cell in wanted if not self.store.has(cell)}.values())
+        done: list[Done] = []
+        waiting = False
+        while missing:
+            now = self._once(missing, jobs, engine, say)
+            done += [one for one in now if one.state != HELD]
+            missing = [one.cell for one in now if one.state == HELD and not self.store.has(one.cell)]
+            if missing:
+                if not waiting:
+                    say(f"{len(missing)} cells are being run by another process; waiting for them")
+                waiting = True
+                time.sleep(POLL)
+        tidy(self.store.locks)
+        return done
+
+    def _once(self, cells: Sequence[Facts], jobs: int, engine: str, say: Say) -> list[Done]:
+        """Try every cell once."""
+        import joblib
+
+        work = partial(run_cell, self.store, self.work, self.command)
+        prepare(engine)
+        more = {"idle_worker_timeout": IDLE} if engine == "loky" else {}
+        found = []
+        with joblib.parallel_config(backend=engine, **more):
+            parallel = joblib.Parallel(
+                n_jobs=min(jobs, len(cells)),
+                batch_size=1,
+                pre_dispatch="n_jobs",
+                return_as="generator_unordered" if engine in ("loky", "threading") else "list",
+            )
+            for one in parallel(joblib.delayed(work)(cell, tuple(sys.path)) for cell in cells):
+                found.append(one)
+                if one.state == RUN:
+                    say(f"{named(one.cell)}: {one.seconds:.1f} s")
+                elif one.state == FAILED:
+                    say(f"{named(one.cell)} failed: {one.why}")
+        return found
+
+
+def prepare(engine: str) -> None:
+    """Make an engine that is a package of its own known to joblib."""
+    if engine == "ray":
+        extra("ray.util.joblib", "scale").register_ray()
+    elif engine == "dask":
+        distributed: Any = extra("distributed", "scale")
+        try:
+            distributed.get_client()
+        except ValueError:
+            distributed.Client(processes=True)
+
+
+def run_cell(store: Store, work: str, command: str, cell: Facts, places: Sequence[str]) -> Done:
+    """Run one cell if it is missing and no other process runs it, and keep what was found."""
+    sys.path[:] = [*sys.path, *(place for place in places if place not in sys.path)]
+    with claim(store.locks, fingerprint(cell)) as mine:
+        if not mine:
+            return Done(cell, HELD)
+        if store.has(cell):  # it was finished while this one waited its turn
+            return Done(cell, HELD)
+        module, _, name = work.partition(":")
+        started, worked = time.perf_counter(), time.process_time()
+        try:
+            result = getattr(import_module(module), name)(cell)
+        except Exception as e:
+            if os.environ.get("AIMWISE_DEBUG"):
+                raise
+            return Done(cell, FAILED, time.perf_counter() - started, f"{type(e).__name__}: {e}")
+        seconds = time.perf_counter() - started
+        finished = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        cost = {"seconds": round(seconds, 3), "cpu_seconds": round(time.process_time() - worked, 3)}
+        store.put(cell, {**made_by(command), **cost, "finished": finished}, result)
+        return Done(cell, RUN, seconds)
+
+
+def named(cell: Facts) -> str:
+    """A cell in a few words: the facts that are short."""
+    return " ".join(str(value) for value in cell.values() if isinstance(value, str | int | float) and len(str(value)) < 24)
+
+
+def refuse_failures(done: Iterable[Done]) -> None:
+    """Raise if cells failed, after all the others are kept."""
+    failed = [one for one in done if one.state == FAILED]
+    if failed:
+        raise AimwiseError(
+            f"{len(failed)} cells failed, the first, {named(failed[0].cell)}, with: {failed[0].why} The others are kept; the "
+            "same command runs these again, and AIMWISE_DEBUG=1 shows where the first of them fails."
+        )

@@ -167,6 +167,21 @@ def test_best_goes_the_way_that_is_better():
     assert best(board, "imdb", "AIM (paper)", ["VIBI"], "purity@10", "lower") is None
 
 
+@pytest.mark.parametrize("scale", [FULL, QUICK])
+@pytest.mark.parametrize("name", list(TABLES))
+def test_every_claim_is_decided_when_all_cells_are_there(name, scale):
+    one = table(name)
+    figures = {column.figure: 0.5 for panel in one.panels(scale) for column in panel.columns}
+    records = [{**cell, "box": "b", "seconds": 1.0, "inputs": 10, **figures, "minutes": 0.5} for cell in one.cells(scale)]
+    board = Board(one, scale, records)
+    undecided = [claim.text for claim in one.claims if board.holds(claim) is None]
+    slow = ["LIME and FI take at least ten times as long as AIM for the same number of inputs"]
+    samples = ["more samples are more faithful, packed", "more samples take more time"]
+    assert undecided == (slow * (name == "text-main") + samples * (name == "tuning-lime")) * scale.quick
+    assert all(plot.curves for plot in one.plots(board))
+    assert made_of(board)["missing"] == []
+
+
 def test_monotone_claims_look_at_every_k():
     one = table("topk")
     board = Board(one, FULL, made_up("topk", {"L2X": 0.5, "AIM (paper)": 0.9, "AIM (default)": 0.9}))

@@ -14,7 +14,7 @@ from aimwise.study.paper.registry import TABLES
 from aimwise.study.paper.reproduce import Reproduction
 from aimwise.study.plotted import svg
 from aimwise.study.report import OFFENSIVE, QUICK
-from aimwise.study.shown import MARKS, MISSING, VERDICTS, best_rows, boxes_of, made_of, ours, spell, theirs
+from aimwise.study.shown import MARKS, MISSING, best_rows, boxes_of, made_of, ours, spell, theirs, verdict
 
 
 def write_markdown(work: Reproduction, folder: Path) -> Path:
@@ -55,7 +55,7 @@ def page(board: Board, folder: Path) -> str:
     table, made = board.table, made_of(board)
     out = [f"# {table.title}", "", f"{table.place}. `aimwise reproduce {table.name}`", ""]
     out += [f"**{QUICK}**", ""] if board.scale.quick else []
-    out += [f"- {MARKS[board.holds(c)]} {c.text} ({c.place}): **{VERDICTS[board.holds(c)]}**" for c in table.claims]
+    out += [f"- {MARKS[board.holds(c)]} {c.text} ({c.place}): **{verdict(board, c)}**" for c in table.claims]
     out += ["", "In each field: ours, mean ± deviation over the seeds; then the printed figure and how far ours is from it.", ""]
     for panel in board.panels:
         out += [f"## {panel.title}", "", *([panel.note + ".", ""] if panel.note else []), *panel_grid(board, panel)]

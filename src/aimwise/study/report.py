@@ -16,7 +16,7 @@ from aimwise.study.paper.choices import CHOICES, PRINTED_ACCURACY
 from aimwise.study.paper.registry import TABLES
 from aimwise.study.paper.reproduce import Reproduction
 from aimwise.study.plotted import svg
-from aimwise.study.shown import MISSING, VERDICTS, best_rows, boxes_of, made_of, ours, spell, theirs
+from aimwise.study.shown import MISSING, best_rows, boxes_of, made_of, ours, spell, theirs, verdict
 
 OFFENSIVE = ("hatexplain",)
 WARNING = "Posts of HateXplain are hateful and offensive. They are covered; nothing of them is shown before you ask for it."
@@ -97,7 +97,7 @@ def section(board: Board) -> str:
     table = board.table
     claims = "".join(
         f'<li class="{ {True: "yes", False: "no", None: "open"}[board.holds(c)] }">{escape(c.text)} ({escape(c.place)}): '
-        f"<b>{VERDICTS[board.holds(c)]}</b></li>"
+        f"<b>{verdict(board, c)}</b></li>"
         for c in table.claims
     )
     drawn = "".join(figure(svg(plot), plot.title) for plot in table.plots(board) if plot.curves)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from aimwise.study.cells import Facts
-from aimwise.study.paper.base import Board, Column, Panel, Value
+from aimwise.study.paper.base import Board, Claim, Column, Panel, Value
 
 MISSING = "missing"
 VERDICTS = {True: "holds here", False: "does not hold here", None: "not known yet: cells are missing"}
 MARKS = {True: "✓", False: "✗", None: "–"}
+
+
+def verdict(board: Board, claim: Claim) -> str:
+    """Whether a claim holds here, in words."""
+    state = board.holds(claim)
+    return VERDICTS[state] + (
+        " in this quick look, which shows nothing about the paper" if board.scale.quick and state is not None else ""
+    )
 
 
 def ours(value: Value, column: Column) -> str:
@@ -62,7 +70,9 @@ def as_sheets(board: Board) -> list[Any]:
     made: list[Any] = []
     for panel in board.panels:
         mark = " (quick look: small black boxes, no result)" if board.scale.quick else ""
-        sheet = Sheet(title=f"{board.table.place}: {panel.title}{mark}", title_justify="left", caption=panel.note or None)
+        sheet = Sheet(
+            title=f"{board.table.place}: {panel.title}{mark}", title_justify="left", caption=f"(printed) {panel.note}".strip()
+        )
         sheet.add_column("")
         for column in panel.columns:
             sheet.add_column(column.head, justify="right")
@@ -70,13 +80,13 @@ def as_sheets(board: Board) -> list[Any]:
             values = [(board.value(panel, row, column), column) for column in panel.columns]
             sheet.add_row(row.name, *("\n".join(filter(None, (ours(*v), shortly(*v)))) for v in values))
         made.append(sheet)
-    claims = [f"{MARKS[board.holds(c)]} {c.text} ({c.place}): {VERDICTS[board.holds(c)]}" for c in board.table.claims]
+    claims = [f"{MARKS[board.holds(c)]} {c.text} ({c.place}): {verdict(board, c)}" for c in board.table.claims]
     return [*made, "\n".join(claims)] if claims else made
 
 
 def shortly(value: Value, column: Column) -> str:
     """The printed figure in a few signs."""
-    return "" if value.printed is None else f"printed {value.printed.mean:.{column.digits}f}"
+    return "" if value.printed is None else f"({value.printed.mean:.{column.digits}f})"
 
 
 def as_facts(board: Board) -> Facts:

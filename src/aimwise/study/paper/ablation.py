@@ -14,9 +14,9 @@ from aimwise.study.paper.methods import Scale, cells_of
 COLUMNS = (
     Column("purity %", "purity@10", 100, "lower", "purity"),
     Column("brevity", "brevity@10", 1, "lower"),
-    Column("brevity, released count", "brevity_released@10", 1, "lower", "brevity"),
-    Column("faithfulness %, in place", "faithfulness@10 in_place", 100, "higher", "faithfulness"),
-    Column("faithfulness %, packed", "faithfulness@10 packed", 100, "higher", "faithfulness"),
+    Column("brevity, as released", "brevity_released@10", 1, "lower", "brevity"),
+    Column("faithful %, in place", "faithfulness@10 in_place", 100, "higher", "faithfulness"),
+    Column("faithful %, packed", "faithfulness@10 packed", 100, "higher", "faithfulness"),
 )
 WHOLE, FROM_PI, SELECTOR, EXPLAINER = (
     "inference from explainer",

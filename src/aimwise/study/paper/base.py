@@ -119,9 +119,14 @@ class Board:
     def __post_init__(self) -> None:
         self.panels = self.table.panels(self.scale)
         self._known = index(self.records)
+        self._found = {id(row): self._look(row) for panel in self.panels for row in panel.rows}  # the panels keep the rows alive
 
     def found(self, row: Row) -> list[Facts]:
         """The finished cells of a row, all about the same black box, that of the newest."""
+        kept = self._found.get(id(row))
+        return self._look(row) if kept is None else kept
+
+    def _look(self, row: Row) -> list[Facts]:
         found = [record for cell in row.cells for record in self._known.get(bare(cell), [])]
         box = max(found, key=lambda record: str(record.get("finished", "")), default={}).get("box")
         return [record for record in found if record.get("box") == box]

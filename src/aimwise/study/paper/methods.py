@@ -18,6 +18,7 @@ BETA = {"ag_news": 1e-4}  # Table 6; 1e-3 for all others
 EPOCHS = {"imdb": 8, "ag_news": 12, "hatexplain": 20}  # of the paper recipe; the best one is kept
 BATCH = {"imdb": 50, "ag_news": 400, "hatexplain": 400}  # as in the released code
 RELEASED_EPOCHS = 10
+QUICK_ROWS = 2048  # of an epoch
 SLOW = ("lime", "fi", "kernel_shap")  # explain `slow_rows` inputs only, with one seed
 ONCE = ("ig", "occlusion", "lexicon")  # nothing in them is random
 
@@ -49,7 +50,7 @@ def aim_paper(data: str, scale: Scale, alpha: float | None = None) -> AIM:
     made = AIM.paper(alpha=found, beta=BETA.get(data, 1e-3), epochs=EPOCHS.get(data, 20))
     if data in TEXTS:
         made = replace(made, batch_size=50 if scale.quick else BATCH[data])
-    return replace(made, epochs=5) if scale.quick and data in TEXTS else made
+    return replace(made, epochs=5, most_rows=QUICK_ROWS) if scale.quick else made
 
 
 def aim_released(data: str, scale: Scale) -> AIM:
@@ -57,12 +58,12 @@ def aim_released(data: str, scale: Scale) -> AIM:
     made = AIM.released(alpha=ALPHA.get(data, 1.0), beta=BETA.get(data, 1e-3))
     if data in TEXTS:
         made = replace(made, epochs=RELEASED_EPOCHS, batch_size=50 if scale.quick else BATCH[data])
-    return replace(made, epochs=5) if scale.quick and data in TEXTS else made
+    return replace(made, epochs=5, most_rows=QUICK_ROWS) if scale.quick else made
 
 
 def aim_default(data: str, scale: Scale) -> AIM:
     """The library's own recipe."""
-    return replace(AIM(), epochs=5, most_queries=1 << 15) if scale.quick and data in TEXTS else AIM()
+    return replace(AIM(), epochs=5, most_queries=1 << 15) if scale.quick else AIM()
 
 
 def l2x(data: str, scale: Scale, *, k: int = 10, tau: float | None = None) -> L2X:

@@ -20,7 +20,7 @@ OURS = ("AIM (paper)", "AIM (default)")
 def columns(k: int, fill: str) -> tuple[Column, ...]:
     """Faithfulness and what is lost without the top K under one fill."""
     return (
-        Column(f"faithfulness %, {fill}", f"faithfulness@{k} {fill}", 100, "higher", f"faithfulness {fill}"),
+        Column(f"faithful %, {fill}", f"faithfulness@{k} {fill}", 100, "higher", f"faithfulness {fill}"),
         Column(f"+Δ log-odds, {fill}", f"positive_log_odds@{k} {fill}", 1, "higher", f"positive_log_odds {fill}"),
     )
 

@@ -14,9 +14,9 @@ RIVALS = ("L2X", "LIME", "VIBI", "FI")
 COLUMNS = (
     Column("purity %", "purity@10", 100, "lower", "purity"),
     Column("brevity", "brevity@10", 1, "lower"),
-    Column("brevity, released count", "brevity_released@10", 1, "lower", "brevity"),
-    Column("faithfulness %, in place", "faithfulness@10 in_place", 100, "higher", "faithfulness"),
-    Column("faithfulness %, packed", "faithfulness@10 packed", 100, "higher", "faithfulness"),
+    Column("brevity, as released", "brevity_released@10", 1, "lower", "brevity"),
+    Column("faithful %, in place", "faithfulness@10 in_place", 100, "higher", "faithfulness"),
+    Column("faithful %, packed", "faithfulness@10 packed", 100, "higher", "faithfulness"),
     Column("IoU %", "iou@10", 100, "higher", "iou"),
     Column("+Δ log-odds, in place", "positive_log_odds@10 in_place", 1, "higher", "positive_log_odds"),
     Column("+Δ log-odds, packed", "positive_log_odds@10 packed", 1, "higher", "positive_log_odds"),

@@ -20,9 +20,9 @@ def columns(k: int) -> tuple[Column, ...]:
     return (
         Column("purity %", f"purity@{k}", 100, "lower", "purity"),
         Column("brevity", f"brevity@{k}", 1, "lower"),
-        Column("brevity, released count", f"brevity_released@{k}", 1, "lower", "brevity"),
-        Column("faithfulness %, in place", f"faithfulness@{k} in_place", 100, "higher", "faithfulness"),
-        Column("faithfulness %, packed", f"faithfulness@{k} packed", 100, "higher", "faithfulness"),
+        Column("brevity, as released", f"brevity_released@{k}", 1, "lower", "brevity"),
+        Column("faithful %, in place", f"faithfulness@{k} in_place", 100, "higher", "faithfulness"),
+        Column("faithful %, packed", f"faithfulness@{k} packed", 100, "higher", "faithfulness"),
     )
 
 

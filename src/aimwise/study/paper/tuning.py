@@ -10,13 +10,13 @@ from aimwise.study.paper.boxes import CLEAN, TEXTS
 from aimwise.study.paper.methods import Scale, cells_of
 
 FAITHFUL = (
-    Column("faithfulness %, in place", "faithfulness@10 in_place", 100, "higher", "faithfulness"),
-    Column("faithfulness %, packed", "faithfulness@10 packed", 100, "higher", "faithfulness"),
+    Column("faithful %, in place", "faithfulness@10 in_place", 100, "higher", "faithfulness"),
+    Column("faithful %, packed", "faithfulness@10 packed", 100, "higher", "faithfulness"),
 )
 WORDS = (
     Column("purity %", "purity@10", 100, "lower", "purity"),
     Column("brevity", "brevity@10", 1, "lower"),
-    Column("brevity, released count", "brevity_released@10", 1, "lower", "brevity"),
+    Column("brevity, as released", "brevity_released@10", 1, "lower", "brevity"),
     *FAITHFUL,
 )
 LOG_ODDS = (
@@ -63,7 +63,7 @@ def same_best(board: Board, chosen: Mapping[str, str], figure: str) -> bool | No
     """Whether the paper's setting is the best here too, on every data set."""
     found: list[bool | None] = []
     for panel in board.panels:
-        if panel.data not in chosen:
+        if chosen.get(panel.data) not in [row.name for row in panel.rows]:
             continue
         values = {row.name: board.mean(panel.data, row.name, figure) for row in panel.rows}
         if any(value is None for value in values.values()):

@@ -1,21 +1,13 @@
-"""The service: what it answers, what it refuses, how it batches, and how it stops."""
+"""The service: what it answers, and what it refuses."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
-import json
 import os
-import signal
 import struct
-import subprocess
-import sys
-import threading
-import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,101 +16,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import aimwise
-from aimwise.cli import main
-from aimwise.errors import BadSetting, NoAnswer
-from aimwise.explainers import METHODS
-from aimwise.web import common
-from aimwise.web.app import Settings, create
-from aimwise.web.batching import Batcher, in_halves
-from command_line import filled
-from command_line import texts as news_texts
-
-EVIL = "<script>document.title='run'</script>"
-WORDS = {"goal": 0, "match": 0, "vote": 1, "law": 1}
-
-
-class News:
-    """Counts words; the word "poison" is too much for it, "slow" makes it slow, and the sizes of its batches are noted."""
-
-    classes_ = np.array(["sports", EVIL])
-
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-        self.delay = 0.0
-
-    def predict_proba(self, texts: list[str]) -> np.ndarray:
-        self.sizes.append(len(texts))
-        if any("poison" in text for text in texts):
-            raise ValueError("poison")
-        time.sleep(self.delay + (0.5 if any("slow" in text for text in texts) else 0.0))
-        scores = np.zeros((len(texts), 2))
-        for i, text in enumerate(texts):
-            for word in text.split():
-                if word in WORDS:
-                    scores[i, WORDS[word]] += 2
-        return np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
-
-
-def rows_model(frame: pd.DataFrame) -> np.ndarray:
-    score = frame["age"].to_numpy(float) / 50 + (frame[EVIL] == "cook").to_numpy(float)
-    return np.stack([1 / (1 + np.exp(score)), 1 / (1 + np.exp(-score))], 1)
-
-
-def image_model(images: np.ndarray) -> np.ndarray:
-    bright = np.asarray(images, float).reshape(len(images), -1).mean(1) / 255
-    return np.stack([1 - bright, bright], 1)
-
-
-def array_model(rows: np.ndarray) -> np.ndarray:
-    score = np.nan_to_num(rows) @ np.array([1.0, -1.0, 0.5])
-    return np.stack([1 / (1 + np.exp(score)), 1 / (1 + np.exp(-score))], 1)
-
-
-def people(n: int = 60) -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    grades = pd.Categorical(rng.choice(["low", "high"], n), categories=["low", "high"], ordered=True)
-    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D")
-    return pd.DataFrame(
-        {
-            "age": rng.integers(18, 90, n),
-            EVIL: rng.choice(["cook", "nurse"], n),
-            "smoker": rng.random(n) > 0.5,
-            "income": rng.normal(3e4, 9e3, n),
-            "since": days,
-            "grade": grades,
-        }
-    )
-
-
-def explainers() -> dict[str, Any]:
-    """An explainer of each kind, of a method that learns nothing."""
-    occlusion = METHODS["occlusion"]
-    texts = [*news_texts(30, 0)["body"].tolist(), "goal match vote law"]
-    pictures = np.random.default_rng(0).integers(0, 256, (20, 8, 8, 3)).astype(np.uint8)
-    return {
-        "news": occlusion().fit(News(), texts),
-        "people": occlusion().fit(rows_model, people(), class_names=["no", "yes"]),
-        "array": occlusion().fit(array_model, np.random.default_rng(0).normal(size=(30, 3))),
-        "pictures": occlusion().fit(image_model, pictures, features=aimwise.Patches(4), class_names=["dark", "bright"]),
-    }
-
-
-@contextmanager
-def served(made: dict[str, Any], settings: Settings | None = None) -> Iterator[httpx.Client]:
-    """A running service, and a client for it."""
-    listening = common.listen("127.0.0.1", 0)
-    server = common.server(create(made, settings=settings))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        with httpx.Client(base_url=common.address(listening), timeout=60, trust_env=False) as client:
-            client.get("/healthz")
-            yield client
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        listening.close()
+from aimwise.web.app import Settings
+from web_service import EVIL, explain, explainers, people, png, served
 
 
 @pytest.fixture(scope="module")
@@ -130,20 +29,6 @@ def made() -> dict[str, Any]:
 def client(made: dict[str, Any]) -> Iterator[httpx.Client]:
     with served(made, Settings(max_body=1 << 20, max_items=64)) as found:
         yield found
-
-
-def explain(client: httpx.Client, **body: Any) -> Any:
-    answer = client.post("/v1/explain", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def png(picture: np.ndarray, form: str = "PNG") -> str:
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(picture).save(file, form)
-    return base64.b64encode(file.getvalue()).decode()
 
 
 def test_the_answer_is_that_of_the_explainer(client: httpx.Client, made: dict[str, Any]) -> None:
@@ -294,7 +179,9 @@ def test_a_body_of_100_mb_is_refused(client: httpx.Client, told: bool) -> None:
     headers = {"content-type": "application/json"} | ({"content-length": str(100 << 20)} if told else {})
     answer = client.post("/v1/explain", content=parts(), headers=headers)
     assert (answer.status_code, answer.json()["kind"]) == (413, "TooLarge")
-    assert "wanted at most 1,048,576" in answer.json()["error"]
+    assert (
+        f"a body of {'104,857,600' if told else 'more than 1,048,576'} bytes, wanted at most 1,048,576" in answer.json()["error"]
+    )
     assert resident() - before < 50
     assert explain(client, explainer="news", texts=["goal"])["results"][0]["prediction"] == "sports"
 
@@ -379,260 +266,3 @@ def test_metrics_count(made: dict[str, Any]) -> None:
     assert int(lines['aimwise_blackbox_queries_total{explainer="news"}']) > 0
     assert lines['aimwise_failures_total{explainer="news",kind="BadBlackBox"}'] == "1"
     assert all(line.startswith(("aimwise_", "# HELP", "# TYPE")) for line in text.splitlines())
-
-
-def test_many_clients_share_a_batch_and_one_bad_item_fails_alone() -> None:
-    model = News()
-    explainer = METHODS["random"]().fit(model, news_texts(30, 0)["body"].tolist())
-    with served({"news": explainer}, Settings(batch_wait=0.05)) as client:
-        model.delay = 0.1
-        base, found = str(client.base_url), {}
-
-        def ask(n: int) -> None:
-            text = "poison" if n == 7 else f"goal {n}"
-            found[n] = httpx.post(f"{base}/v1/explain", json={"texts": [text]}, timeout=60, trust_env=False)
-
-        model.sizes.clear()
-        threads = [threading.Thread(target=ask, args=(n,)) for n in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert max(model.sizes) >= 8
-        assert [n for n, answer in found.items() if answer.status_code != 200] == [7]
-        assert (found[7].status_code, found[7].json()["kind"]) == (502, "BadBlackBox")
-        model.delay = 0.0
-        mixed = explain(client, texts=["goal", "poison", "law"])["results"]
-        assert [r.get("prediction", r.get("kind")) for r in mixed] == ["sports", "BadBlackBox", EVIL]
-
-
-def test_time_has_a_limit() -> None:
-    explainer = METHODS["random"]().fit(News(), news_texts(30, 0)["body"].tolist())
-    with served({"news": explainer}, Settings(timeout=0.2, batch_size=1)) as client:
-        late = client.post("/v1/explain", json={"texts": ["slow"] * 50})  # 25 seconds of work
-        assert (late.status_code, late.json()["kind"]) == (504, "TimedOut")
-        time.sleep(0.6)  # the one that is worked on is finished, those that no one waits for any more are dropped
-        assert explain(client, texts=["goal"])["results"][0]["prediction"] == "sports"
-
-
-def test_the_queue_has_a_limit() -> None:
-    model, go = News(), threading.Event()
-    explainer = METHODS["random"]().fit(model, news_texts(30, 0)["body"].tolist())
-    answer = model.predict_proba
-    model.predict_proba = lambda texts: (go.wait(30), answer(texts))[1]  # type: ignore[method-assign]
-    with served({"news": explainer}, Settings(batch_size=1, max_items=4, max_queue=4)) as client:
-        found: list[int] = []
-        base = str(client.base_url)
-
-        def ask() -> None:
-            body = {"texts": ["goal"] * 4}
-            found.append(httpx.post(f"{base}/v1/explain", json=body, timeout=60, trust_env=False).status_code)
-
-        thread = threading.Thread(target=ask)
-        thread.start()
-        for _ in range(200):
-            if 'aimwise_queue_items{explainer="news"} 3' in client.get("/metrics").text:
-                break
-            time.sleep(0.02)
-        busy = client.post("/v1/explain", json={"texts": ["a"] * 2})
-        assert (busy.status_code, busy.headers["retry-after"], busy.json()["kind"]) == (503, "1", "Busy")
-        go.set()
-        thread.join()
-        assert found == [200]
-        assert client.post("/v1/explain", json={"texts": ["a"] * 4}).status_code == 200
-
-
-def test_results_keep_their_order_and_room_is_given_back() -> None:
-    async def all_of_it() -> None:
-        sizes: list[int] = []
-        batcher = Batcher(lambda items: [2 * i for i in items], most=4, wait=0.0, room=30, seen=sizes.append)
-        answers = await asyncio.gather(*(batcher.ask(list(range(n, n + 7)), timeout=5) for n in range(4)))
-        assert answers == [[2 * i for i in range(n, n + 7)] for n in range(4)]
-        assert (sum(sizes), max(sizes), batcher.waiting) == (28, 4, 0)
-        with pytest.raises(common.Refused, match="30 may"):
-            await batcher.ask(list(range(31)), timeout=5)
-        assert await batcher.ask([], timeout=1) == []
-        await batcher.close()
-
-    asyncio.run(all_of_it())
-
-
-def test_a_mistake_of_ours_leaves_no_one_waiting() -> None:
-    async def all_of_it() -> None:
-        def broken(count: int) -> None:
-            raise RuntimeError("broken")
-
-        batcher = Batcher(lambda items: list(items), most=4, wait=0.0, room=30, seen=broken)
-        for _ in range(2):
-            assert [type(one) for one in await batcher.ask([1, 2], timeout=5)] == [RuntimeError] * 2
-        await batcher.close()
-
-    asyncio.run(all_of_it())
-
-
-def test_halves_find_the_bad_ones_and_a_model_that_is_away_is_asked_once() -> None:
-    calls: list[int] = []
-
-    def picky(items: Any) -> list[Any]:
-        calls.append(len(items))
-        if 13 in items:
-            raise ValueError("13")
-        return list(items)
-
-    found = in_halves(picky, range(64))
-    assert [i for i, one in enumerate(found) if isinstance(one, ValueError)] == [13]
-    assert [one for one in found if not isinstance(one, ValueError)] == [i for i in range(64) if i != 13]
-    assert len(calls) == 13  # not 65
-
-    def away(items: Any) -> list[Any]:
-        calls.append(-1)
-        raise NoAnswer("away")
-
-    assert len(in_halves(away, range(8))) == 8
-    assert calls.count(-1) == 1
-
-
-def test_settings_that_make_no_sense_are_refused(made: dict[str, Any]) -> None:
-    for wrong in ({"token": ""}, {"token": "é"}, {"max_items": 0}, {"timeout": 0.0}, {"max_queue": 3}, {"batch_wait": -1.0}):
-        with pytest.raises(BadSetting):
-            Settings(**wrong)
-    with pytest.raises(BadSetting, match="no explainer"):
-        create({})
-
-
-def test_one_class_methods_tell_that_class(made: dict[str, Any]) -> None:
-    texts = news_texts(40, 0)["body"].tolist()
-    explainer = METHODS["l2x"](epochs=1, device="cpu").fit(News(), texts)
-    with served({"news": explainer}) as client:
-        found = explain(client, texts=["goal"], top=1)["results"][0]
-        assert [each["class"] for each in found["evidence"]] == [found["prediction"]]
-        assert client.get("/v1/explainers").json()["explainers"][0]["every_class"] is False
-        other = client.post("/v1/explain", json={"texts": ["goal"], "classes": [EVIL]})
-        assert (other.status_code, other.json()["kind"]) == (422, "SingleClass")
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = filled(tmp_path_factory.mktemp("serve"))
-    models = folder / "mypkg" / "models.py"
-    models.write_text(models.read_text() + SLOW)
-    sys.path.insert(0, str(folder))
-    try:
-        from mypkg.models import clf  # type: ignore[import-not-found]
-
-        METHODS["occlusion"]().fit(clf, news_texts(30, 0)["body"].tolist()).save(folder / "news")
-    finally:
-        sys.path.remove(str(folder))
-    return folder
-
-
-SLOW = """
-
-class Slow(News):
-    def predict_proba(self, texts):
-        import time
-        if any("slow" in text for text in texts):
-            time.sleep(0.7)
-        return super().predict_proba(texts)
-
-
-slow = Slow()
-"""
-
-
-def command(folder: Path, *words: str, **env: str) -> subprocess.Popen[str]:
-    full = os.environ | {"OMP_NUM_THREADS": "1"} | env
-    return subprocess.Popen(
-        [sys.executable, "-m", "aimwise", "serve", *words],
-        cwd=folder,
-        env=full,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-def started(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("serving at "):
-            return line.split()[2]
-    raise AssertionError("it did not start")
-
-
-def test_a_stop_finishes_what_was_accepted(saved: Path) -> None:
-    process = command(saved, "a=news", "b=news", "--model", "mypkg.models:slow", "--port", "0", "--json", "--batch-size", "1")
-    # --json says nothing on the way, so the port is looked up where it listens
-    address = ""
-    for _ in range(300):
-        address = listening_at(process.pid)
-        if address:
-            break
-        time.sleep(0.1)
-    found: list[httpx.Response] = []
-    body = {"explainer": "a", "texts": ["slow goal", "slow law"]}
-    thread = threading.Thread(
-        target=lambda: found.append(httpx.post(f"{address}/v1/explain", json=body, timeout=60, trust_env=False))
-    )
-    thread.start()
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    thread.join(30)
-    out, _ = process.communicate(timeout=30)
-    assert found[0].status_code == 200
-    assert [r["prediction"] for r in found[0].json()["results"]] == ["sports", "politics"]
-    assert process.returncode == 0
-    said = json.loads(out)
-    assert (said["exit"], said["explainers"], said["queries"]["a"] > 0) == (0, ["a", "b"], True)
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{address}/healthz", trust_env=False)
-
-
-def listening_at(pid: int) -> str:
-    """The address at which a process listens, from the tables of the kernel."""
-    try:
-        own = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
-    except OSError:
-        return ""
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        parts = line.split()
-        if parts[3] == "0A" and f"socket:[{parts[9]}]" in own:
-            return f"http://127.0.0.1:{int(parts[1].split(':')[1], 16)}"
-    return ""
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["news", "--model", "mypkg.models:clf", "--host", "0.0.0.0"], "can be reached from other machines. Pass --token-env"),
-        (["news", "--model", "mypkg.models:clf", "--token-env", "NO_SUCH"], "no such environment variable"),
-        (["a=news", "a=news", "--model", "mypkg.models:clf"], "Two explainers are called 'a'"),
-        (["a=news", "b=news", "--model", "a=mypkg.models:clf"], "There is no model for b. Pass --model b=package.module:object."),
-        (["a=news", "--model", "c=mypkg.models:clf"], "There is no explainer (in --model) 'c'"),
-        (["a=nowhere", "--model", "mypkg.models:clf"], "is not a folder"),
-    ],
-)
-def test_the_command_refuses(
-    saved: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(saved)
-    assert main(["serve", *words]) == 1
-    err = capsys.readouterr().err
-    assert said in err
-    assert len(err.strip().splitlines()) == 1
-
-
-def test_a_token_and_a_taken_port(saved: Path) -> None:
-    process = command(saved, "news", "--model", "mypkg.models:clf", "--port", "0", "--token-env", "TOKEN", TOKEN="abc")
-    try:
-        address = started(process)
-        assert httpx.get(f"{address}/v1/explainers", trust_env=False).status_code == 401
-        told = httpx.get(f"{address}/v1/explainers", headers={"authorization": "Bearer abc"}, trust_env=False).json()
-        assert told["explainers"][0]["name"] == "news"
-        other = command(saved, "news", "--model", "mypkg.models:clf", "--port", address.rpartition(":")[2])
-        _, err = other.communicate(timeout=60)
-        assert (other.returncode, "Choose another --host or --port" in err) == (1, True)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-    assert process.returncode == 0

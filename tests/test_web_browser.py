@@ -18,7 +18,7 @@ from aimwise.web.app import Settings
 from command_line import texts as news_texts
 from test_render_colours import contrast
 from test_report_browser import CONTRASTS, FLAGS
-from test_web import EVIL, News, explainers, png, served
+from web_service import EVIL, News, explainers, png, served
 
 TEXT = f"the match had a goal and a law {EVIL} <img src=x onerror=\"document.title='run'\">"
 

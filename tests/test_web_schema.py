@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from aimwise.web.app import Settings, create
-from test_web import explainers
+from web_service import explainers
 
 schemathesis = pytest.importorskip("schemathesis")
 CHECKS = schemathesis.checks
-SEEN: Counter[int] = Counter()
+SEEN: Counter[tuple[str, int]] = Counter()
+FIELDS = {"texts": "news", "images": "pictures", "rows": "people"}
 
 app = create(explainers(), settings=Settings(any_host=True, max_items=8))
 schema = schemathesis.openapi.from_asgi("/openapi.json", app)
@@ -23,19 +24,27 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", app)
 @schema.parametrize()
 @settings(max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 def test_no_request_finds_a_server_error(case: Any) -> None:
-    if isinstance(case.body, dict) and case.body.get("explainer") is not None:
-        case.body["explainer"] = "news" if "texts" in case.body else "pictures" if "images" in case.body else "people"
+    body = case.body
+    if isinstance(body, dict) and len(str(body)) % 4:  # most requests are turned to an explainer that takes their inputs
+        given = [field for field in FIELDS if isinstance(body.get(field), list) and body[field]]
+        for field in given[1:]:
+            del body[field]
+        body["explainer"] = FIELDS.get(given[0] if given else "", "news")
+        body.pop("classes", None)
+        if given and "keep" in body:
+            body["keep"] = [[0] for _ in body[given[0]]]
     answer = case.call()
-    SEEN[answer.status_code] += 1
-    assert answer.status_code < 500, (case.body, answer.text)
+    SEEN[case.path, answer.status_code] += 1
+    assert answer.status_code < 500, (body, answer.text)
     names = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
     case.validate_response(answer, checks=[CHECKS.CHECKS.get_one(name) for name in names])
 
 
 def test_the_requests_were_not_all_refused() -> None:
     """After those above: answers of the explainers themselves are among them, and refusals too."""
-    assert SEEN[200] >= 20, SEEN
-    assert SEEN[422] >= 20, SEEN
+    for path in ("/v1/explain", "/v1/ask"):
+        assert SEEN[path, 200] >= 10, SEEN
+        assert SEEN[path, 422] >= 10, SEEN
 
 
 def test_a_short_load_has_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

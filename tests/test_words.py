@@ -76,10 +76,10 @@ def test_the_same_spelling_has_the_same_number_and_others_another():
 
 def test_a_megabyte_in_one_text_and_many_texts_are_fast():
     text = "the quick brown fox, doesn't jump! " * 30_000
-    started = time.perf_counter()
+    started = time.process_time()  # a busy machine is not the tokenizer's fault
     found = tokenize([text])
     assert len(found.row) == 8 * 30_000
-    assert len(text) / 1e6 / (time.perf_counter() - started) > 2  # MB/s; many times that on a quiet machine
+    assert len(text) / 1e6 / (time.process_time() - started) > 2  # MB/s; ten times that is usual
 
 
 TEXTS = ["A good film, a good cast.", "not good", "bad bad film!", "", "...", "good good"] * 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from aimwise.cli import completion, data, demo, doctor, evaluate, explain, fit, reproduce, serve, show, study
 
 COMMANDS = (fit, explain, evaluate, show, serve, study, demo, data, reproduce, doctor, completion)
+QUIET = ("explain", "evaluate")  # say in their own words what was done till Ctrl-C
 EXITS = """exit codes:
   0    done
   1    could not be done; one or two lines on standard error say why, --debug shows where
@@ -27,6 +29,10 @@ EXAMPLES = """examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, as `EXITS` has them."""
     options = parser().parse_args(arguments)
+    log = logging.getLogger("aimwise")
+    before = log.level
+    if options.command in QUIET:
+        log.setLevel(logging.ERROR)
     try:
         return int(options.run(options))
     except KeyboardInterrupt:
@@ -44,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = f"{e.strerror}: {e.filename}" if isinstance(e, OSError) and e.filename else f"{type(e).__name__}: {e}"
         hint = " (--debug shows where)" if "debug" in options else ""
         return failed(options, " ".join(what.split()) + hint, 1, type(e).__name__)
+    finally:
+        log.setLevel(before)
 
 
 def failed(options: argparse.Namespace, why: str, code: int, kind: str = "Stopped") -> int:

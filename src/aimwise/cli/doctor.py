@@ -6,11 +6,13 @@ import argparse
 import os
 import platform
 import re
+import sys
 from typing import Any
 
 from aimwise.cli.options import command
 
 EXTRA = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*[^;]*;.*extra\s*==\s*['\"]([^'\"]+)['\"]")
+OLDER = re.compile(r"""python_version\s*<\s*['"](\d+)\.(\d+)""")
 CORE = re.compile(r"^([A-Za-z0-9._-]+)[^;]*$")
 
 
@@ -73,6 +75,9 @@ def packages() -> tuple[list[str], dict[str, list[str]]]:
     core: list[str] = []
     extras: dict[str, list[str]] = {}
     for line in requires("aimwise") or ():
+        older = OLDER.search(line)
+        if older is not None and sys.version_info[:2] >= (int(older[1]), int(older[2])):
+            continue  # only for a Python that is not this one
         if found := EXTRA.match(line):
             if found[2] != "dev" and found[1] != "aimwise":
                 extras.setdefault(found[2], []).append(found[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,7 +58,6 @@ def model_of(options: argparse.Namespace) -> BlackBox:
 
 def loaded(options: argparse.Namespace, box: BlackBox) -> tuple[Explainer, Roles | None, Form | None]:
     """A saved explainer, and the roles and the form it was fitted with if the command line fitted it."""
-    logging.getLogger("aimwise").setLevel(logging.ERROR)  # what was explained till Ctrl-C is told in other words here
     explainer = load(options.explainer, box)
     kept = Path(options.explainer) / ROLES
     if not kept.is_file():

@@ -47,7 +47,8 @@ class Batcher:
         self.queue: deque[Ticket] = deque()
         self.waiting = 0
         self.company = False
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"aimwise-{name}")
+        self.name = name
+        self.thread: ThreadPoolExecutor | None = None  # made when there is work, so that an application may start again
         self.task: asyncio.Task[None] | None = None
 
     async def ask(self, items: Sequence[Any], *, timeout: float) -> list[Any]:
@@ -76,9 +77,12 @@ class Batcher:
         """Finish what was accepted and end the thread."""
         while self.task is not None and not self.task.done():
             await self.task
-        self.thread.shutdown()
+        if self.thread is not None:
+            self.thread.shutdown()
+            self.thread = None
 
     async def _serve(self) -> None:
+        self.thread = self.thread or ThreadPoolExecutor(1, thread_name_prefix=f"aimwise-{self.name}")
         while self.queue:
             if self.company and self.wait and self.waiting < self.most:
                 await asyncio.sleep(self.wait)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +36,7 @@ class Places(nn.Module):
         return out
 
 
-class Reader(nn.Module):
+class Reader(nn.Module, ABC):
     """A word by itself and in its context; a subclass says what the context is."""
 
     def __init__(self, layout: TextLayout, classes: int) -> None:
@@ -52,11 +53,11 @@ class Reader(nn.Module):
             self.head.weight *= 0.1
             self.alone.weight *= 0.1
 
-    def build(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def build(self) -> None: ...
 
-    def context(self, seen: Tensor, there: Tensor) -> Tensor:
-        raise NotImplementedError
+    @abstractmethod
+    def context(self, seen: Tensor, there: Tensor) -> Tensor: ...
 
     def forward(self, x: Tensor, probs: Tensor) -> Tensor:
         there = x != PAD

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 torch.set_num_threads(1)
+FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 
 
 def logistic(scores: np.ndarray) -> np.ndarray:
@@ -63,3 +68,15 @@ def frame() -> pd.DataFrame:
     for row, column in enumerate(("number", "single", "nullable", "maybe", "text", "mixed", "level", "grade", "day", "moment")):
         made.loc[row, column] = None
     return made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on the path: install it to test the page in a browser")
+    with api.sync_playwright() as p:
+        opened = p.chromium.launch(executable_path=chromium, args=FLAGS.split())
+        yield opened
+        opened.close()

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from aimwise.human.store import Store
 from human_study import survey, threaded
-from test_report_browser import FLAGS
 
 EVIL = "<img src=x onerror=\"document.title='run'\">"
-
-
-@contextmanager
-def chromium() -> Iterator[Any]:
-    """The browser, or the reason for which there is none."""
-    api = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("no chromium on the path: install it to test the page in a browser")
-    with api.sync_playwright() as p:
-        opened = p.chromium.launch(executable_path=program, args=FLAGS.split())
-        yield opened
-        opened.close()
 
 
 class Study:

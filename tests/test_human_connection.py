@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from human_page import Study, at, chromium, words
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as opened:
-        yield opened
+from human_page import Study, at, words
 
 
 @pytest.fixture

@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 
 from aimwise.human.store import Store
-from human_page import EVIL, Study, at, chromium, words
+from human_page import EVIL, Study, at, words
 from human_study import survey, threaded
 from test_render_colours import contrast
 from test_report_browser import CONTRASTS
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture

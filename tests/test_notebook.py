@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import torch
 from aimwise.render.colours import PALETTE
 from aimwise.scores.table import Scores
 from test_plots import scores
-from test_render_classes import FLAGS, solid
+from test_render_classes import solid
 from test_render_colours import contrast
 from test_render_html import explanation as table
 from test_render_pictures import seen
@@ -52,18 +50,6 @@ class Tags(HTMLParser):
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
         self.styles += [value or "" for name, value in attrs if name == "style"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on the path: install it to test the page in a browser")
-    with api.sync_playwright() as p:
-        opened = p.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        yield opened
-        opened.close()
 
 
 def pieces() -> dict[str, str]:

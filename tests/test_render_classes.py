@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from test_render_colours import KNOWN, TEXT, contrast, papers
 from test_render_html import explanation as table_explanation
 from test_render_text import explain
 
-FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 CLASSES = ("bad", "so so", "good")
 WORDS = """nodes => nodes.map((node) => {
   const look = getComputedStyle(node);
@@ -35,18 +33,6 @@ EVIL = (
     "x" * 200,
     "a long name " * 20,
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on the path: install it to test the page in a browser")
-    with api.sync_playwright() as p:
-        opened = p.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        yield opened
-        opened.close()
 
 
 class Visit:

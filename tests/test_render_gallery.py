@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from aimwise.render.colours import INK, PALETTE, channels, colour
 from aimwise.render.html import page, section
 from aimwise.render.overlays import FILL
 from aimwise.render.views import View
-from test_render_classes import EVIL, FLAGS, Visit, solid
+from test_render_classes import EVIL, Visit, solid
 from test_render_html import Reader, unpacked
 from test_render_html import explanation as table
 from test_render_pictures import opened, seen
@@ -45,18 +43,6 @@ STEP = """slider => {
 }"""
 ALL_PAINTED = "() => document.querySelectorAll('canvas').length === document.querySelectorAll('canvas[aria-label]').length"
 PAINTED = "node => node.getAttribute('aria-label') !== null"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on the path: install it to test the page in a browser")
-    with api.sync_playwright() as p:
-        opened = p.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        yield opened
-        opened.close()
 
 
 class Viewing(Visit):

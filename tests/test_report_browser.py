@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from test_render_pictures import seen
 from test_render_text import explain
 from test_report import about, large
 
-FLAGS = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
 EVIL = "<script>document.title='run'</script></script><img src=x onerror=\"document.title='run'\">"
 KS = (1, 3, 5)
 # The contrast of every piece of text that is in sight with what is behind it.
@@ -44,18 +41,6 @@ CONTRASTS = """() => {
   }
   return found;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on the path: install it to test the page in a browser")
-    with api.sync_playwright() as p:
-        opened = p.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        yield opened
-        opened.close()
 
 
 class Report:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,22 +16,10 @@ from aimwise.explainers import METHODS
 from aimwise.web.app import Settings
 from command_line import texts as news_texts
 from test_render_colours import contrast
-from test_report_browser import CONTRASTS, FLAGS
+from test_report_browser import CONTRASTS
 from web_service import EVIL, News, explainers, png, served
 
 TEXT = f"the match had a goal and a law {EVIL} <img src=x onerror=\"document.title='run'\">"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium on the path: install it to test the page in a browser")
-    with api.sync_playwright() as p:
-        opened = p.chromium.launch(executable_path=chromium, args=FLAGS.split())
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,7 @@ BATCH = {"imdb": 50, "ag_news": 400, "hatexplain": 400}  # as in the released co
 READER_EPOCHS = {"imdb": 6, "ag_news": 8, "hatexplain": 25}  # at most; the best one by the dev part is kept
 METHODS = {
     "paper": lambda name: replace(aimwise.AIM.paper(epochs=EPOCHS[name]), batch_size=BATCH[name]),
+    "released": lambda name: replace(aimwise.AIM.released(epochs=EPOCHS[name]), batch_size=BATCH[name]),
     "default": lambda name: aimwise.AIM(),
     "random": lambda name: aimwise.Random(),
 }

@@ -128,7 +128,7 @@ def test_types_of_csv_cells_are_those_of_most(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     source = opened([str(tmp_path / "t.csv")])
     (portion,) = source.portions(list(frame.columns), 100)
-    rows = read(portion, source, Roles("table", tuple(frame.columns)), Form(types=types))
+    rows = read(portion, Roles("table", tuple(frame.columns)), Form(types=types))
     assert rows.broken == {39: "column 'typo' is 'one', wanted a number"}
     assert [str(t) for t in rows.inputs.dtypes][:4] == ["int64", "float64", "float64", "bool"]
     assert rows.inputs["holes"].isna().sum() == 2
@@ -159,11 +159,11 @@ def test_images_in_the_form_a_model_takes(tmp_path):
     source = opened([str(tmp_path)])
     roles = roles_of(source, Given(), Hints())
     (portion,) = source.portions(roles.wanted, 10)
-    whole = read(portion, source, roles, Form(size=(6, 4)))
+    whole = read(portion, roles, Form(size=(6, 4)))
     assert (whole.inputs.shape, whole.inputs.dtype) == ((3, 6, 4, 3), np.uint8)
     assert list(whole.broken) == [3]
     assert whole.keys == {"file": ["0.png", "1.png", "2.png"]}
-    first = read(portion, source, roles, Form(pictures="chw", size=(3, 2), mode="L"))
+    first = read(portion, roles, Form(pictures="chw", size=(3, 2), mode="L"))
     assert first.inputs.shape == (3, 1, 3, 2)
     np.testing.assert_allclose(first.inputs[1], 100 / 255, atol=1e-6)
 
@@ -172,7 +172,7 @@ def test_token_ids_are_filled_up(tmp_path):
     (tmp_path / "t.jsonl").write_text("\n".join(json.dumps({"ids": row}) for row in ([5, 6, 7], [8], None, "x", [])) + "\n")
     source = opened([str(tmp_path / "t.jsonl")])
     (portion,) = source.portions(["ids"], 10)
-    rows = read(portion, source, Roles("ids", ("ids",)), Form(pad=1))
+    rows = read(portion, Roles("ids", ("ids",)), Form(pad=1))
     assert rows.inputs.tolist() == [[5, 6, 7], [8, 1, 1]]
     assert sorted(rows.broken) == [2, 3, 4]
 

@@ -6,6 +6,7 @@ AimwiseError
 ├── BadFile          a saved explainer, checkpoint or explanation cannot be read
 ├── BadSetting       a setting has a value that makes no sense
 ├── Collapsed        a fit ended in weights that explain nothing
+├── LostProcess      a process of a fit over several is gone
 ├── MissingData      a data set is not on this machine, or not the file it should be
 ├── MissingExtra     an optional package is not installed
 ├── NoAnswer         the service behind a model cannot be reached
@@ -47,6 +48,10 @@ class BadSetting(AimwiseError):
 
 class Collapsed(AimwiseError):
     """A fit ended in weights that explain nothing."""
+
+
+class LostProcess(AimwiseError):
+    """A process of a fit over several is gone."""
 
 
 class MissingData(AimwiseError):

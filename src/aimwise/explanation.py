@@ -126,7 +126,7 @@ class Explanation:
     def __iter__(self) -> Iterator[Explanation]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: int | slice | Sequence[int] | Tensor) -> Explanation:
+    def __getitem__(self, index: int | np.integer | slice | Sequence[int] | np.ndarray | Tensor) -> Explanation:
         """Some of the rows, as an explanation; a single number gives an explanation of one row."""
         rows = np.arange(len(self))[index.cpu().numpy() if isinstance(index, Tensor) else index]
         take = torch.from_numpy(np.atleast_1d(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,6 +22,10 @@ class GatedTexts:
     def __len__(self) -> int:
         return len(self.texts)
 
+    def __getitem__(self, rows: slice | np.ndarray) -> GatedTexts:
+        index = np.arange(len(self))[rows]
+        return replace(self, texts=[self.texts[i] for i in index], spans=self.spans[index], share=self.share[index])
+
 
 @dataclass(frozen=True)
 class GatedIds:
@@ -32,3 +36,6 @@ class GatedIds:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> GatedIds:
+        return GatedIds(self.ids[rows], self.share[rows])

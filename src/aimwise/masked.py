@@ -17,6 +17,7 @@ from aimwise.blackbox import BlackBox
 from aimwise.blackbox.base import Move, no_gradients
 from aimwise.errors import AimwiseError, BadBlackBox, OutOfQueries
 from aimwise.features.base import Features
+from aimwise.processes import ALONE, Processes
 from aimwise.progress import bar
 
 MOST_CELLS = 1 << 26  # numbers that inputs handed over at once may have together
@@ -38,13 +39,17 @@ class Meter:
 
     def take(self, n: int) -> None:
         """Count n more, or refuse."""
+        self.allow(n)
+        self.queries += n
+
+    def allow(self, n: int) -> None:
+        """Refuse if n more are too many."""
         if self.most is not None and self.queries + n > self.most:
             raise OutOfQueries(
                 f"The black box was asked about {self.queries - self.since} inputs, {n} more would pass "
                 f"max_queries={self.most - self.since}. "
                 "Raise max_queries, or ask for less (fewer epochs, masks or rows)."
             )
-        self.queries += n
 
     @contextmanager
     def limit(self, more: int | None) -> Iterator[None]:
@@ -67,6 +72,8 @@ class Masked:
     retries: int = 0
     draws: int = 1
     meter: Meter = field(default_factory=Meter)
+    processes: Processes = ALONE
+    """Who asks together: each about its share of the inputs, and all get all answers."""
 
     def __post_init__(self) -> None:
         fill, able = self.features.inside, self.blackbox.inside
@@ -162,14 +169,35 @@ class Masked:
         """Probabilities for each mask in z, of the row whose number stands in `of`."""
         parts: list[Tensor] = []
         start = 0
-        with bar(len(z), "ask") as shown:
+        with bar(len(z), "ask", hidden=not self.processes.leads) as shown:
             while start < len(z) or not parts:
                 stop = start + self.rows_per_call
-                part = batch.pick(of[start:stop])
-                parts.append(self._ask(self.features.dim(part, z[start:stop], rng), len(part)))
-                shown.update(len(part))
+                parts.append(self._shared(batch, of[start:stop], z[start:stop], rng))
+                shown.update(len(parts[-1]))
                 start = stop
         return torch.cat(parts).to(z.device)
+
+    def _shared(self, batch: Batch, of: Tensor, z: Tensor, rng: torch.Generator) -> Tensor:
+        """Probabilities for each mask in z, each process asking about some of them; what one cannot answer is raised in all."""
+        share = self.processes.share(len(z))
+        if share.count == 1:
+            return self._ask(self.features.dim(batch.pick(of), z, rng), len(z))
+        self.meter.allow(len(z))
+        before, said, error = self.meter.queries, None, None
+        if self.features.random:  # drawn for all, so that each input is what one process would have asked about
+            inputs = some(self.features.dim(batch.pick(of), z, rng), share.own)
+        else:
+            inputs = self.features.dim(batch.pick(of[share.own]), z[share.own], rng)
+        try:
+            said = self._ask(inputs, len(inputs)) if len(inputs) else None
+        except AimwiseError as e:
+            error = e
+        self.processes.refuse(error)
+        told = self.processes.told([self.meter.queries - before, 0 if said is None else said.shape[1]])
+        self.meter.queries = before + sum(taken for taken, _ in told)
+        classes = max(found for _, found in told)
+        self.blackbox._check_classes(classes)
+        return self.processes.gathered(torch.zeros(0, classes) if said is None else said, share)
 
     def _ask(self, inputs: Any, n: int) -> Tensor:
         for attempt in range(self.retries + 1):
@@ -190,6 +218,11 @@ class Masked:
             finally:
                 self.meter.seconds += time.perf_counter() - started
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def some(inputs: Any, rows: slice) -> Any:
+    """Some of the inputs, in the form they have."""
+    return getattr(inputs, "iloc", inputs)[rows]
 
 
 def described(inputs: Any) -> str:

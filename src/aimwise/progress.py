@@ -8,10 +8,10 @@ from typing import Any
 PATIENCE = 2.0
 
 
-def bar(total: int, what: str, *, unit: str = "row", start: int = 0) -> Any:
+def bar(total: int, what: str, *, unit: str = "row", start: int = 0, hidden: bool = False) -> Any:
     """A bar with rate and time left; use it as a context manager and call `update`; bytes ("B") are shown as kB and MB."""
     scale = unit == "B"
-    if "ipykernel" in sys.modules:
+    if "ipykernel" in sys.modules and not hidden:
         from tqdm.auto import tqdm
 
         return tqdm(total=total, desc=what, unit=unit, unit_scale=scale, initial=start, delay=PATIENCE, leave=False)
@@ -25,6 +25,6 @@ def bar(total: int, what: str, *, unit: str = "row", start: int = 0) -> Any:
         initial=start,
         delay=PATIENCE,
         leave=False,
-        disable=None,
+        disable=hidden or None,
         dynamic_ncols=True,
     )

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from aimwise.errors import BadFile, BadSetting, Collapsed, OutOfQueries, unknown
 from aimwise.files import load_tensors, save_tensors, write_whole
+from aimwise.processes import ALONE, Processes
 from aimwise.progress import bar
 
 CHECKPOINT = "training.safetensors"
@@ -145,45 +146,56 @@ def train(
     fingerprint: str = "",
     answers: Tensor | None = None,
     called: str = "agreement",
+    processes: Processes = ALONE,
 ) -> Run:
     """Step down each loss that `losses(an epoch's row numbers)` yields; keep the epoch of the highest agreement in `score`.
 
-    called: what people call that agreement.
+    called: what people call that agreement. processes: those that fit together; each yields losses of its own rows, as parts of
+    the sum that is stepped down.
     """
     plan.check()
     optimizer = torch.optim.AdamW(nets.parameters(), lr=plan.lr, weight_decay=plan.weight_decay)
     judged = copy.deepcopy(nets) if plan.average else nets
     state = _State(nets, judged, optimizer, rng, Run(), {}, torch.zeros(0) if answers is None else answers)
     run, file = state.run, (folder / CHECKPOINT if folder else None)
-    if file is not None and file.exists():
-        state.load(file, fingerprint)
+    with processes.read(file) as kept:
+        if kept is not None:
+            state.load(kept, fingerprint)
+    processes.same(nets.state_dict().values())
     steps = math.ceil(plan.rows(len(rows)) / plan.batch_size)
     total = steps * plan.epochs
-    with bar(total, "fit", unit="step", start=len(run.history) * steps) as shown:
+    start, hidden = len(run.history) * steps, not processes.leads
+    with bar(total, "fit", unit="step", start=start, hidden=hidden) as shown, processes.learning(nets):
         try:
             while not finished(run, plan):
                 step = len(run.history) * steps
                 order = epoch_order(rows, plan.rows(len(rows)), rng)
                 nets.train()
                 sums: Tensor | float = 0.0
-                for i, value in enumerate(losses(order)):  # value: ()
+                for i, part in enumerate(losses(order)):  # part: (), of the loss: all of it, where one process fits
                     for group in optimizer.param_groups:
                         group["lr"] = plan.lr * SCHEDULES[plan.schedule](step + i, total)
                     optimizer.zero_grad()
-                    torch.autograd.backward(value)
+                    torch.autograd.backward(part)
+                    value = processes.summed(part, nets)  # (), and so are the gradients
                     optimizer.step()
                     follow(judged, nets, plan.average, step + i)
-                    sums = sums + value.detach()  # stays on its device, so that the next step need not wait for it
+                    sums = sums + value  # stays on its device, so that the next step need not wait for it
                     shown.update(1)
-                close_epoch(state, {"loss": float(sums) / steps, **score(judged.eval())}, shown, called)
-                if file is not None:
+                numbers = processes.alike({"loss": float(sums) / steps, **score(judged.eval())})
+                close_epoch(state, numbers, shown, called)
+                if file is not None and processes.leads:
                     state.save(file, fingerprint)
         except (KeyboardInterrupt, OutOfQueries) as e:
             if run.best < 0:
                 raise
             run.stopped = "interrupted" if isinstance(e, KeyboardInterrupt) else "queries"
-            log.warning("fit %s in epoch %d; epoch %d, the best so far, is kept", WHY[run.stopped], len(run.history), run.best)
+            if processes.leads:
+                log.warning(
+                    "fit %s in epoch %d; epoch %d, the best so far, is kept", WHY[run.stopped], len(run.history), run.best
+                )
     nets.load_state_dict(state.best)
+    processes.same(nets.state_dict().values())
     nets.eval()
     return run
 

@@ -58,11 +58,12 @@ def run(options: argparse.Namespace) -> int:
     import json
 
     from aimwise.cli.desk import Desk, part_of
-    from aimwise.cli.work import loaded, model_of, prepared
+    from aimwise.cli.work import model_of, prepared
     from aimwise.errors import BadSetting, unknown
     from aimwise.explainers import METHODS
     from aimwise.io.parts import check_folder
     from aimwise.io.sample import sample_rows
+    from aimwise.matched import saved
     from aimwise.progress import bar
     from aimwise.scores import evaluate
 
@@ -75,8 +76,9 @@ def run(options: argparse.Namespace) -> int:
             raise BadSetting(f"Got --out {options.out}, wanted a name that ends in {', '.join(SCORES)}.")
         check_folder(options.out)
     box = model_of(options)
-    explainer, roles, form = loaded(options, box)
-    work = prepared(options, box, desk, explainer, roles, form)
+    kept = saved(options.explainer, box)
+    explainer = kept.explainer
+    work = prepared(options, box, desk, kept)
     chosen, left_out = rivals_of(options, explainer)
     with bar(work.source.total or 0, "read") as shown:
         rows, total = sample_rows(work.source, work.roles, work.form, most=options.sample, seed=options.seed, shown=shown)

@@ -61,7 +61,9 @@ def add_model(made: argparse.ArgumentParser, *, required: bool = True) -> None:
 def add_data(made: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Where the rows are, and what their columns are."""
     group = made.add_argument_group("the data")
-    group.add_argument("--data", required=required, nargs="+", metavar="PLACE", help="files, a folder, or - for standard input")
+    group.add_argument(
+        "--data", required=required, nargs="+", metavar="PLACE", help="files, folders, patterns, or - for standard input"
+    )
     group.add_argument(
         "--format", choices=("csv", "jsonl", "parquet", "lines", "texts", "images"), help="where the names do not tell"
     )
@@ -91,6 +93,17 @@ def natural(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"got {text!r}, wanted a whole number of at least 0")
     return int(text)
+
+
+def share(text: str) -> float:
+    """A number of at least 0."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise argparse.ArgumentTypeError(f"got {text!r}, wanted a number of at least 0 such as 0.25")
+    return found
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -166,14 +166,16 @@ def loaded_explainers(
     options: argparse.Namespace, folders: Mapping[str, Path], models: Mapping[str, str]
 ) -> tuple[dict[str, Explainer], list[str]]:
     """The explainers with their models, each model loaded once, and the names of those whose model takes PIL images."""
-    from aimwise.cli.work import loaded, model_of
+    from aimwise.cli.work import model_of
+    from aimwise.matched import saved
 
     boxes: dict[str, BlackBox] = {}
     explainers, pictures = {}, []
     for name, model in models.items():
         if model not in boxes:
             boxes[model] = model_of(argparse.Namespace(**{**vars(options), "model": model, "classes": None}))
-        explainer, _, form = loaded(argparse.Namespace(explainer=folders[name]), boxes[model])
+        fitted = saved(folders[name], boxes[model])
+        explainer, form = fitted.explainer, fitted.form
         explainers[name] = explainer
         if form is not None and form.pictures == "pil":
             pictures.append(name)

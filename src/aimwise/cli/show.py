@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         "strongest features for or against one.",
         examples=EXAMPLES,
     )
-    made.add_argument("file", type=Path, metavar="FILE", help="what `aimwise explain` wrote with --out NAME.parquet")
+    made.add_argument("file", type=Path, metavar="FILE", help="what `aimwise explain` wrote: a Parquet file or a folder of them")
     made.add_argument("--row", type=natural, action="append", metavar="N", help="which row; may be repeated (the first five)")
     made.add_argument("--target", metavar="CLASS", help="the class to show evidence for, or all (the predicted one)")
     made.add_argument("--top", type=positive, default=10, metavar="K", help="how many features (%(default)s)")

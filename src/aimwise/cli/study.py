@@ -195,10 +195,11 @@ def read(
     options: argparse.Namespace, desk: Desk, folders: Mapping[str, Path], files: Mapping[str, Saved]
 ) -> tuple[dict[str, Explainer], Rows | None]:
     """The explainers of some folders, and the rows to explain; files of explanations need rows for their labels alone."""
-    from aimwise.cli.work import Work, loaded, model_of, opened_source, prepared
+    from aimwise.cli.work import Work, model_of, opened_source, prepared
     from aimwise.errors import BadSetting
     from aimwise.io.inputs import Form
     from aimwise.io.roles import Given, Hints, roles_of
+    from aimwise.matched import saved
 
     if not folders:
         if not options.data:
@@ -212,8 +213,9 @@ def read(
     box, explainers, work = model_of(options), {}, None
     for name, folder in folders.items():
         own = argparse.Namespace(**{**vars(options), "explainer": folder})
-        explainers[name], roles, form = loaded(own, box)
-        work = work or prepared(own, box, desk, explainers[name], roles, form)
+        fitted = saved(folder, box)
+        explainers[name] = fitted.explainer
+        work = work or prepared(own, box, desk, fitted)
     assert isinstance(work, Work)
     return explainers, sampled_rows(options, work.source, work.roles, work.form, bool(files))
 

@@ -17,13 +17,14 @@ from aimwise.errors import BadSetting, unknown
 from aimwise.explainers.asked import Asked, Draw
 from aimwise.explainers.judge import Judge
 from aimwise.explainers.learned import Learned
-from aimwise.explainers.steps import asked_steps
+from aimwise.explainers.steps import Step, asked_steps
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
 from aimwise.nn.build import family
+from aimwise.processes import Share
 from aimwise.training import Numbers
 
-Sampler = Callable[[Tensor, float, torch.Generator], Tensor]
+Sampler = Callable[[Tensor, float, sampling.Source], Tensor]
 
 SAMPLERS: dict[str, Sampler] = {
     "concrete": sampling.concrete,
@@ -191,12 +192,18 @@ class AIM(Learned):
             ask=box.each,
             rng=rng,
         )
-        for batch, known, z, said in steps:
+        for step, known, z, said in steps:
+            batch = step.batch
             whole = batch.present[:, None].to(z.dtype)  # (B, 1, d), whose answer is known already
             z, said = torch.cat([z, whole], 1), torch.cat([said, known[:, None]], 1)
             W = nets["explainer"](batch.x, known)  # (B, d, C)
             scores = losses.additive(W, z, self.base_)  # (B, M + 1, C)
-            yield entropy(target(said), scores) + self.beta * norm(W * batch.present[..., None])
+            size = self.beta * self._share_of_norm(step.share)
+            yield step.share.weight * entropy(target(said), scores) + size * norm(W * batch.present[..., None])
+
+    def _share_of_norm(self, share: Share) -> float:
+        """What the norm of a process's rows counts for: the released one is a sum over inputs, not a mean."""
+        return share.counts if self.norm == "released" else share.weight
 
     def _from_selected_masks(
         self, nets: nn.ModuleDict, box: Masked, data: Batch, probs: Tensor, order: Tensor, rng: torch.Generator
@@ -205,22 +212,25 @@ class AIM(Learned):
         entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
         M, soft = self.masks_per_row, box.features.soft.to(probs.device)
         for index in torch.split(order, self.batch_size):
-            batch, p = box.features.trim(data.pick(index)), probs[index.to(probs.device)]
+            step = Step.of(box, data.pick(index))
+            batch, share, p = step.batch, step.share, probs[step.own(index).to(probs.device)]
             W = nets["explainer"](batch.x, p) if self.explainer else None  # (B, d, C)
             pi = nets["selector"](batch.x)  # (B, d)
-            z = SAMPLERS[self.masks](pi[:, None].expand(-1, M, -1), self.tau, rng)  # (B, M, d)
+            z = SAMPLERS[self.masks](pi[:, None].expand(-1, M, -1), self.tau, step.drawing(rng))  # (B, M, d)
             z = sampling.snap_where(z, soft) * batch.present[:, None]
             gate = box.features.spread(batch, z).flatten(0, 1)  # (B * M, p)
             guess = nets["approximator"](batch.x.repeat_interleave(M, 0), gate)  # (B * M, C)
-            second = entropy(target(p).repeat_interleave(M, 0), guess)
-            pull = self.exploration * losses.decidedness(pi[batch.present])
+            second = share.weight * entropy(target(p).repeat_interleave(M, 0), guess)
+            there = share.counts * int(batch.present.sum()) / int(step.whole.present.sum())
+            pull = self.exploration * there * losses.decidedness(pi[batch.present])
             if W is None:
                 yield self.alpha * second + pull
                 continue
-            said = box.each(batch, z.detach(), rng)  # (B, M, C)
+            said = step.asked(box, z.detach(), rng)  # (B, M, C)
             learns = z if self.selector_learns_from == "both" else z.detach()
-            first = entropy(target(said), losses.additive(W, learns, self.base_))
-            yield first + self.alpha * second + self.beta * norm(W * batch.present[..., None]) + pull
+            first = share.weight * entropy(target(said), losses.additive(W, learns, self.base_))
+            size = self.beta * self._share_of_norm(share)
+            yield first + self.alpha * second + size * norm(W * batch.present[..., None]) + pull
 
     @torch.no_grad()
     def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:

@@ -67,9 +67,10 @@ class Asked:
         """Ask about masks of all rows, inputs of like size together; or read the answers that the same fit got before."""
         box, data, probs = lesson.box, lesson.data, lesson.probs
         file = None if lesson.folder is None else lesson.folder / FILE
-        if file is not None and file.exists():
-            self.z, self.said = self._read(file, lesson)
-            return
+        with box.processes.read(file) as kept:
+            if kept is not None:
+                self.z, self.said = self._read(kept, lesson)
+                return
         rng = torch.Generator().manual_seed(
             lesson.seed + 1
         )  # the lesson's own goes on alike whether answers are asked for or read
@@ -81,7 +82,7 @@ class Asked:
             z = draw(block.present, self.masks, rng)  # (b, M, d')
             self.z[at] = pad(z.bool(), (0, width - z.shape[2]))
             self.said[at] = box.each(block, z, rng).to(self.said)
-        if file is not None:
+        if file is not None and box.processes.leads:
             packed = torch.from_numpy(np.packbits(self.z.cpu().numpy(), axis=-1))
             tensors = {"z": packed, "said": self.said, "answers": probs[:ANSWERS_KEPT]}
             write_whole(file, lambda path: save_tensors(path, tensors, {"aimwise": lesson.fingerprint}))

@@ -21,7 +21,7 @@ from torch import Tensor
 from aimwise.batch import Batch
 from aimwise.blackbox import BlackBox, as_blackbox
 from aimwise.blackbox.base import as_matrix, check_rows
-from aimwise.device import resolve_device, seeded
+from aimwise.device import seeded
 from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted, OutOfQueries, SingleClass
 from aimwise.explainers.tried import tried
 from aimwise.explanation import About, Check, Explanation, Training
@@ -29,6 +29,7 @@ from aimwise.features import as_features
 from aimwise.features.base import Features
 from aimwise.masked import Masked, Meter
 from aimwise.nn.sampling import shared_masks
+from aimwise.processes import ALONE, joined
 from aimwise.progress import bar
 
 T = TypeVar("T", bound="Explainer")
@@ -52,6 +53,8 @@ class Explainer(ABC):
     """How many inputs are weighed together, and lost together when the black box may not be asked any more."""
 
     device: str = "auto"
+
+    leads_ = True  # of one process, and of the first of several that fit together
 
     @abstractmethod
     def _fit(self, box: Masked, data: Batch, probs: Float[Tensor, "N C"], seed: int, folder: Path | None) -> None:
@@ -115,6 +118,7 @@ class Explainer(ABC):
         folder: str | Path | None = None,
         max_queries: int | None = None,
         retries: int = 0,
+        engine: Any = None,
     ) -> T:
         """Learn to explain a model on inputs like these.
 
@@ -125,27 +129,31 @@ class Explainer(ABC):
         folder: keep a checkpoint there each epoch; a fit that was killed goes on from it and ends with the same weights.
         max_queries: the most inputs the model may be asked about; the fit ends well with the best it has by then.
         retries: how often to ask again when the model raises.
+        engine: a lightning_fabric.Fabric, such as Fabric(accelerator="cpu", devices=2, strategy="ddp"): its processes, started by
+        torchrun, SLURM or Ray Train, share each step's rows and questions and end with what one process would have learned. The
+        first of them writes the folder. If one is gone or silent for half an hour, the others raise `LostProcess`.
         """
         started = time.perf_counter()
         self.__dict__.pop("box_", None)
         check_fit(inputs, seed=seed, folder=folder, max_queries=max_queries, retries=retries)
         blackbox = as_blackbox(model, class_names=class_names)
         learned = as_features(features, inputs, word_fill=blackbox.word_fill)
-        place = resolve_device(self.device)
-        box = Masked(blackbox, learned, retries=retries, meter=Meter(most=max_queries))
-        self._suits(box)
-        data = learned.encode(inputs).to(place)
-        with seeded(seed, place):
-            answers = box.whole(data) if probs is None else None  # first: what the outputs are is told from whole inputs
-            self.base_ = empty_log_odds(box, data, seed).to(place)
-            self.classes_, self.named_, self.seed_ = box.classes(), class_names is not None, seed
-            self.fitted_on_: int | None = len(data)
-            if answers is None:
-                answers = self._checked_probs(probs, len(data)).to(place)
-            self._fit(box, data, answers, seed, Path(folder) if folder is not None else None)
+        with joined(engine) as processes:
+            place = processes.place(self.device)
+            box = Masked(blackbox, learned, retries=retries, meter=Meter(most=max_queries), processes=processes)
+            self._suits(box)
+            data = learned.encode(inputs).to(place)
+            with seeded(seed, place):
+                answers = box.whole(data) if probs is None else None  # first: what the outputs are is told from whole inputs
+                self.base_ = empty_log_odds(box, data, seed).to(place)
+                self.classes_, self.named_, self.seed_ = box.classes(), class_names is not None, seed
+                self.fitted_on_: int | None = len(data)
+                if answers is None:
+                    answers = self._checked_probs(probs, len(data)).to(place)
+                self._fit(box, data, answers, seed, Path(folder) if folder is not None else None)
         self.queries_, self.fit_seconds_ = box.meter.queries, time.perf_counter() - started
         box.meter.most = None  # the limit was for this fit
-        self.box_ = box
+        self.box_, self.leads_ = replace(box, processes=ALONE), processes.leads
         return self
 
     def explain(
@@ -319,11 +327,14 @@ class Explainer(ABC):
         return self.box_
 
     def save(self, path: str | Path) -> Path:
-        """Write a folder with config.json and weights.safetensors; the model itself is not stored."""
+        """Write a folder with config.json and weights.safetensors; the model itself is not stored.
+
+        Of several processes that fitted together only the first writes.
+        """
         from aimwise.explainers.saved import save
 
         self._fitted()
-        return save(self, Path(path))
+        return save(self, Path(path)) if self.leads_ else Path(path)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The settings by name, as scikit-learn asks for them."""

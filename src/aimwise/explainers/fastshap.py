@@ -83,10 +83,11 @@ class FastSHAP(Learned):
                 ask=ask,
                 rng=rng,
             )
-            for batch, known, z, said in asked_for:
+            for step, known, z, said in asked_for:
+                batch = step.batch
                 phi = self._shared_out(nets["explainer"](batch.x, known), batch.present, known)  # (B, d, C)
                 gain = additive(phi, z, value(self.base_.softmax(-1)))  # (B, M, C)
-                yield (value(said) - gain).square().sum(-1).mean()
+                yield step.share.weight * (value(said) - gain).square().sum(-1).mean()
 
         def score(nets: nn.ModuleDict) -> Numbers:
             with torch.no_grad():

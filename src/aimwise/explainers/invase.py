@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
@@ -14,7 +13,7 @@ from aimwise.explainers.selecting import Selecting, divergence, refuse_below
 from aimwise.explainers.surrogate import Surrogate
 from aimwise.features.base import Features
 from aimwise.nn.rivals import predictor_net
-from aimwise.nn.sampling import hard
+from aimwise.nn.sampling import Source, hard
 
 
 @dataclass(eq=False, repr=False)
@@ -39,7 +38,7 @@ class INVASE(Selecting):
         nets["baseline"] = predictor_net(kind, layout, len(self.classes_), self.predictor_width, text="cnn")
         return nets
 
-    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: torch.Generator) -> Tensor:
+    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: Source) -> Tensor:
         logits = nets["selector"](batch.x)  # (B, d)
         pi = logits.sigmoid()
         z = hard(pi, 1.0, rng) * batch.present

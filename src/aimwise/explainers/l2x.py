@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
@@ -39,7 +38,7 @@ class L2X(Selecting):
         predictor = predictor_net(kind, layout, len(self.classes_), self.predictor_width, text="mean")
         return nn.ModuleDict({"selector": logits_net(kind, layout, self.selector_width), "predictor": predictor})
 
-    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: torch.Generator) -> Tensor:
+    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: sampling.Source) -> Tensor:
         z = sampling.gumbel_top(nets["selector"](batch.x), batch.present, self.k, self.tau, rng)  # (B, d)
         return cross_entropy(probs, Surrogate(nets["predictor"], features).scores(batch, z))
 

@@ -97,6 +97,7 @@ class Learned(Explainer):
             folder=lesson.folder,
             fingerprint=lesson.fingerprint,
             answers=lesson.probs[:ANSWERS_KEPT],
+            processes=lesson.box.processes,
         )
         self.nets_, self.history_, self.best_epoch_, self.stopped_ = nets, run.history, run.best, run.stopped
         return run

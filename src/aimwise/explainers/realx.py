@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -18,7 +17,7 @@ from aimwise.explainers.surrogate import Surrogate
 from aimwise.features.base import Features
 from aimwise.nn.build import family
 from aimwise.nn.rivals import logits_net
-from aimwise.nn.sampling import rebar
+from aimwise.nn.sampling import Source, rebar
 
 
 @dataclass(eq=False, repr=False)
@@ -49,7 +48,7 @@ class REALX(Selecting):
     def _prepare(self, nets: nn.ModuleDict, held: Tensor, rows: Tensor, lesson: Lesson) -> None:
         Surrogate.trained(nets["predictor"], self._train, held, rows, lesson, size=self.batch_size)
 
-    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: torch.Generator) -> Tensor:
+    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: Source) -> Tensor:
         predictor = Surrogate(nets["predictor"].eval(), features)
         logits = nets["selector"](batch.x)  # (B, d)
         pi = logits.sigmoid()

@@ -23,6 +23,7 @@ from aimwise.features.base import Features
 from aimwise.masked import Masked
 from aimwise.nn.losses import hardened
 from aimwise.nn.rivals import logits_net, predictor_net
+from aimwise.nn.sampling import Source
 from aimwise.training import Numbers, Run
 
 MANY = 16  # features, of which some can always be spared
@@ -47,8 +48,8 @@ class Selecting(Learned):
         return False
 
     @abstractmethod
-    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: torch.Generator) -> Tensor:
-        """What one step lowers."""
+    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: Source) -> Tensor:
+        """What one step lowers: a mean over its rows."""
 
     @abstractmethod
     def _choice(self) -> Choice:
@@ -76,8 +77,8 @@ class Selecting(Learned):
         batch, known = features.trim(data.pick(held)), probs[held.to(probs.device)]
 
         def steps(order: Tensor) -> Iterator[Tensor]:
-            for part, p in plain_steps(box, data, probs, order, size=self.batch_size, rng=rng):
-                yield self._loss(nets, features, part, p, rng)
+            for step, p in plain_steps(box, data, probs, order, size=self.batch_size, rng=rng):
+                yield step.share.weight * self._loss(nets, features, step.batch, p, step.drawing(rng))
 
         def score(nets: nn.ModuleDict) -> Numbers:
             return self._score(nets, features, batch, known)

@@ -67,9 +67,9 @@ class Surrogate:
         z = draw(batch.present, MASKS, rng)
 
         def losses(order: Tensor) -> Iterator[Tensor]:
-            for part, p in plain_steps(box, data, probs, order, size=size, rng=rng):
-                mask = draw(part.present, 1, rng)[:, 0]  # (B, d)
-                yield cross_entropy(p, cls(nets[NAME], features).scores(part, mask))
+            for step, p in plain_steps(box, data, probs, order, size=size, rng=rng):
+                mask = step.own(draw(step.whole.present, 1, rng)[:, 0])[:, : step.batch.present.shape[1]]  # (B, d)
+                yield step.share.weight * cross_entropy(p, cls(nets[NAME], features).scores(step.batch, mask))
 
         def score(nets: nn.ModuleDict) -> Numbers:
             said = cls(nets[NAME], features).each(batch, z, rng)

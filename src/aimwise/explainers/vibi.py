@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -49,7 +48,7 @@ class VIBI(Selecting):
         selector = logits_net(kind, layout, self.selector_width, recurrent=True)
         return nn.ModuleDict({"selector": selector, "predictor": predictor})
 
-    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: torch.Generator) -> Tensor:
+    def _loss(self, nets: nn.ModuleDict, features: Features, batch: Batch, probs: Tensor, rng: sampling.Source) -> Tensor:
         logits = nets["selector"](batch.x)  # (B, d)
         z = sampling.gumbel_top(logits, batch.present, self.k, self.tau, rng)
         told = cross_entropy(probs, Surrogate(nets["predictor"], features).scores(batch, z))

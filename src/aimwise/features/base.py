@@ -107,6 +107,10 @@ class Features(ABC):
         """The batch without positions that none of its inputs has."""
         return batch
 
+    def part(self, batch: Batch, rows: slice) -> Batch:
+        """Some rows of a trimmed batch for the networks, which answer about each as they would among the others."""
+        return batch.pick(torch.arange(len(batch))[rows])
+
     def spans(self, batch: Batch) -> np.ndarray | None:
         """Where each feature stands in its input, (B, d, 2), if features have such places."""
         return None

@@ -273,6 +273,9 @@ class Segments(Images):
         width = max(int(batch.present.sum(1).max()), 1) if len(batch) else 1
         return Batch(batch.x, batch.present[:, :width], batch.raw)
 
+    def part(self, batch: Batch, rows: slice) -> Batch:
+        return self.trim(super().part(batch, rows))  # networks make as many features as they see labels
+
     def _maps(self, stack: Stack) -> Int[Tensor, "n h w"]:
         """The label map of every image, labels counting from 0 without gaps."""
         if self.by is not None and not callable(self.by):

@@ -45,10 +45,11 @@ def about_file(path: Path) -> dict[str, Any]:
 
 
 def shown_rows(path: Path, rows: Sequence[int] | None) -> list[Shown]:
-    """The rows of these numbers, or the first few."""
-    about, pq = about_file(path), extra("pyarrow.parquet", "table")
+    """The rows of these numbers, or the first few, of a file or a folder of files."""
+    first = min(path.glob("part-*.parquet"), default=path) if path.is_dir() else path
+    about, pq = about_file(first), extra("pyarrow.parquet", "table")
     if rows is None:
-        rows = first_rows(pq.ParquetFile(path))
+        rows = first_rows(pq.ParquetFile(first))
     table = pq.read_table(path, filters=[("row", "in", list(rows))])
     found = set(table["row"].to_pylist())
     for row in rows:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from aimwise.errors import BadFeatures, extra
-from aimwise.io.loose import FilesSource
 from aimwise.io.roles import Roles
-from aimwise.io.sources import FILE, Portion, Source
+from aimwise.io.sources import FILE, Portion
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "#N/A")
 TRUE, FALSE = ("True", "true", "TRUE"), ("False", "false", "FALSE")
@@ -84,10 +83,10 @@ def picked(inputs: Any, at: np.ndarray) -> Any:
     return inputs[at] if isinstance(inputs, np.ndarray) else [inputs[i] for i in at]
 
 
-def read(portion: Portion, source: Source, roles: Roles, form: Form) -> Rows:
+def read(portion: Portion, roles: Roles, form: Form) -> Rows:
     """The rows of a portion as inputs."""
     broken = dict(portion.broken)
-    made, good = {"text": texts, "table": table, "image": images, "ids": ids}[roles.kind](portion, source, roles, form, broken)
+    made, good = {"text": texts, "table": table, "image": images, "ids": ids}[roles.kind](portion, roles, form, broken)
     at = np.flatnonzero(good)
     frame = portion.frame
     keys = {name: [cell_of(v) for v in frame[name].iloc[at]] for name in roles.keys}
@@ -95,7 +94,7 @@ def read(portion: Portion, source: Source, roles: Roles, form: Form) -> Rows:
     return Rows(portion.start, portion.stop, portion.numbers[at], made, keys, labels, broken)
 
 
-def texts(portion: Portion, source: Source, roles: Roles, form: Form, broken: dict[int, str]) -> tuple[list[str], np.ndarray]:
+def texts(portion: Portion, roles: Roles, form: Form, broken: dict[int, str]) -> tuple[list[str], np.ndarray]:
     """The texts; a missing or blank one is a row without a text."""
     name = roles.inputs[0]
     cells = portion.frame[name].tolist()
@@ -108,7 +107,7 @@ def texts(portion: Portion, source: Source, roles: Roles, form: Form, broken: di
     return [cell for cell, fine in zip(cells, good, strict=True) if fine], good
 
 
-def ids(portion: Portion, source: Source, roles: Roles, form: Form, broken: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
+def ids(portion: Portion, roles: Roles, form: Form, broken: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
     """Token ids as one matrix, filled up with padding."""
     name = roles.inputs[0]
     cells, good, rows = portion.frame[name].tolist(), [], []
@@ -126,12 +125,12 @@ def ids(portion: Portion, source: Source, roles: Roles, form: Form, broken: dict
     return made, np.array(good, dtype=bool)
 
 
-def table(portion: Portion, source: Source, roles: Roles, form: Form, broken: dict[int, str]) -> tuple[Any, np.ndarray]:
+def table(portion: Portion, roles: Roles, form: Form, broken: dict[int, str]) -> tuple[Any, np.ndarray]:
     """The features as a frame of the types they were learned with, or as an array; a cell of another type breaks its row."""
     pd = extra("pandas", "table")
     good, columns = np.ones(len(portion.numbers), dtype=bool), {}
     for name in roles.inputs:
-        column, wrong = as_type(portion.frame[name], form.types.get(name, ""), untyped=source.untyped)
+        column, wrong = as_type(portion.frame[name], form.types.get(name, ""), untyped=portion.untyped)
         for i in np.flatnonzero(wrong & good):
             wanted = "a date" if "date" in form.types.get(name, "") else "a number"
             broken[int(portion.numbers[i])] = f"column {name!r} is {portion.frame[name].iloc[i]!r}, wanted {wanted}"
@@ -200,11 +199,10 @@ def types_of(frame: Any, names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def images(portion: Portion, source: Source, roles: Roles, form: Form, broken: dict[int, str]) -> tuple[Any, np.ndarray]:
+def images(portion: Portion, roles: Roles, form: Form, broken: dict[int, str]) -> tuple[Any, np.ndarray]:
     """The pictures of files, in one size and mode."""
-    root = source.root if isinstance(source, FilesSource) else None
     good, made = np.zeros(len(portion.numbers), dtype=bool), []
-    for i, (number, picture) in enumerate(zip(portion.numbers.tolist(), pictures(portion, root, form), strict=True)):
+    for i, (number, picture) in enumerate(zip(portion.numbers.tolist(), pictures(portion, form), strict=True)):
         if isinstance(picture, str):
             broken[number] = picture
         else:
@@ -221,12 +219,12 @@ def images(portion: Portion, source: Source, roles: Roles, form: Form, broken: d
     return (np.ascontiguousarray(np.moveaxis(values, -1, 1)) if form.pictures == "chw" else values), good
 
 
-def pictures(portion: Portion, root: Path | None, form: Form) -> Iterator[Any]:
+def pictures(portion: Portion, form: Form) -> Iterator[Any]:
     """Each file's picture, or the reason for which there is none."""
     opener = extra("PIL.Image", "image")
     for name in portion.frame[FILE]:
         try:
-            with opener.open(Path(name) if root is None else root / name) as image:
+            with opener.open(Path(name) if portion.root is None else portion.root / name) as image:
                 made = image.convert(form.mode)
         except (OSError, ValueError, SyntaxError, opener.DecompressionBombError) as e:
             yield f"{name} is not an image that can be read ({type(e).__name__})"

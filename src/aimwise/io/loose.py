@@ -75,6 +75,9 @@ class FilesSource(Source):
     def total(self) -> int:
         return len(self.paths)
 
+    def place(self) -> Path | None:
+        return self.root
+
     def head(self) -> Any:
         return next(self._read(self.columns, self.paths[:10], 0), None)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
+from glob import glob
 from pathlib import Path
 from typing import Any
 
 from aimwise.errors import BadFile, BadSetting
 from aimwise.io.loose import FilesSource, LineSource
+from aimwise.io.parts import REMOTE
 from aimwise.io.sources import Source
 from aimwise.io.tables import CsvSource, JsonSource, ParquetSource
 
@@ -69,13 +71,22 @@ def opened(places: Sequence[str], *, format: str | None = None, delimiter: str |
 
 
 def files_of(place: Path) -> list[Path]:
-    """The files of a folder that can be read, in the order of their names; or the one file."""
+    """The files of a folder that can be read, or of a pattern, in the order of their names; or the one file."""
+    if REMOTE.match(str(place)):
+        raise BadFile(
+            f"{place} is no path of this machine. Mount it, or read it by Ray: ray.data.read_parquet(...).map_batches("
+            "aimwise.scale.Explain(...))."
+        )
     if place.is_dir():
         found = sorted(path for path in place.rglob("*") if path.is_file() and not hidden(path, place))
         known = [path for path in found if suffix_of(path) in SUFFIXES]
         if not known:
             raise BadFile(f"The folder {place} holds no files that can be read: {', '.join(SUFFIXES)}.")
         return known
+    if not place.exists() and any(mark in str(place) for mark in "*?["):
+        found = sorted(Path(name) for name in glob(str(place), recursive=True) if Path(name).is_file())
+        if found:
+            return found
     if not place.exists():
         raise BadFile(f"There is no file or folder {place}.")
     return [place]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from aimwise.errors import BadFile, BadSetting, extra
-from aimwise.files import read_json, write_json, write_text, write_whole
+from aimwise.files import is_empty_folder, read_json, write_folder, write_json, write_text, write_whole
 
 STATE = "state.json"
+ABOUT = "_about.json"  # readers of folders pass over names that begin so
+REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 NAME, VERSION = "aimwise-parts", 1
 GROUP = 1 << 17  # rows of a row group, at least, where parts are small
 SUFFIXES = (".parquet", ".csv", ".jsonl")
@@ -49,16 +53,16 @@ class Parts:
             )
 
     def _file(self, index: int, kind: str) -> Path:
-        return self.folder / f"{index:06d}.{kind}"
+        return part_file(self.folder, index, kind)
 
-    def add(self, facts: Mapping[str, Any], table: Any, page: str | None) -> None:
-        """Write the next part: its rows, what the page shows of it, and its facts last."""
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """Take the next part, whose rows `write_part` has written, by writing its facts."""
         index = len(self.facts)
-        if table is not None:
-            pq = extra("pyarrow.parquet", "table")
-            write_whole(self._file(index, "parquet"), lambda p: pq.write_table(table, p, compression="zstd"))
-        if page is not None:
-            write_text(self._file(index, "page"), page)
+        if facts["explained"] and not self._file(index, "parquet").is_file():
+            raise BadFile(
+                f"{self._file(index, 'parquet')} was written by a worker and is not here. Write to a folder that is mounted "
+                "under the same name on all machines of the cluster."
+            )
         plain = json.loads(json.dumps(facts))
         write_whole(self._file(index, "json"), lambda p: write_json(p, plain))
         self.facts.append(plain)
@@ -72,20 +76,18 @@ class Parts:
 
     def tables(self, group: int = GROUP) -> Iterator[Any]:
         """The rows of all parts in their order, in tables of at least so many rows."""
-        pa, pq = extra("pyarrow", "table"), extra("pyarrow.parquet", "table")
-        kept: list[Any] = []
-        for index in range(len(self.facts)):
-            path = self._file(index, "parquet")
-            if path.is_file():
-                kept.append(pq.read_table(path, memory_map=False))
-            if sum(table.num_rows for table in kept) >= group:
-                yield pa.concat_tables(kept).combine_chunks()
-                kept = []
-        if kept:
-            yield pa.concat_tables(kept).combine_chunks()
+        pq = extra("pyarrow.parquet", "table")
+        paths = (self._file(index, "parquet") for index in range(len(self.facts)))
+        return grouped((pq.read_table(path, memory_map=False) for path in paths if path.is_file()), group)
 
-    def join(self) -> int:
-        """Make the wanted file of all parts, whole or not at all; returns its number of rows."""
+    def join(self, about: Mapping[str, Any]) -> int:
+        """Make the wanted file, or folder of files, of all parts, whole or not at all; returns its number of rows.
+
+        about: what a folder says of itself.
+        """
+        if is_folder(self.out):
+            write_folder(self.out, lambda folder: self._gather(folder, about), ABOUT)
+            return sum(facts["lines"] for facts in self.facts)
         count = 0
 
         def write(beside: Path) -> None:
@@ -98,9 +100,62 @@ class Parts:
         write_whole(self.out, write)
         return count
 
+    def _gather(self, folder: Path, about: Mapping[str, Any]) -> None:
+        """Give every part a second name in a folder: nothing is copied, and nothing is lost if this is cut off."""
+        write_json(folder / ABOUT, {"format": NAME, "version": VERSION, **about})
+        for index in range(len(self.facts)):
+            path = self._file(index, "parquet")
+            if path.is_file():
+                try:
+                    os.link(path, folder / f"part-{path.name}")
+                except OSError:  # not every file system has second names
+                    shutil.copyfile(path, folder / f"part-{path.name}")
+
     def remove(self) -> None:
         """Throw the parts away."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def part_file(folder: Path, index: int, kind: str) -> Path:
+    """Where a part, or what belongs to it, is written."""
+    return folder / f"{index:06d}.{kind}"
+
+
+def write_part(folder: Path, index: int, tables: Iterator[Any]) -> int:
+    """Write the rows of a part, whole or not at all, table by table; returns how many there are."""
+    path, lines = part_file(folder, index, "parquet"), 0
+    first = next(tables, None)
+    if first is None:
+        path.unlink(missing_ok=True)
+        return 0
+
+    def write(beside: Path) -> None:
+        nonlocal lines
+        with writer(path, beside) as put:
+            for table in grouped(chain([first], tables)):
+                put(table)
+                lines += table.num_rows
+
+    write_whole(path, write)
+    return lines
+
+
+def write_page(folder: Path, index: int, page: str) -> None:
+    """Write what the page shows of a part."""
+    write_text(part_file(folder, index, "page"), page)
+
+
+def grouped(tables: Iterable[Any], group: int = GROUP) -> Iterator[Any]:
+    """The same rows in tables of at least so many."""
+    pa = extra("pyarrow", "table")
+    kept: list[Any] = []
+    for table in tables:
+        kept.append(table)
+        if sum(each.num_rows for each in kept) >= group:
+            yield pa.concat_tables(kept).combine_chunks()
+            kept = []
+    if kept:
+        yield pa.concat_tables(kept).combine_chunks()
 
 
 class writer:  # noqa: N801
@@ -135,10 +190,24 @@ class writer:  # noqa: N801
             self.sink.close()
 
 
+def is_folder(out: Path) -> bool:
+    """Whether a result is a folder of files, as a name without an ending says."""
+    return not out.suffix
+
+
 def check_out(out: Path, *, wide: bool = False) -> None:
     """Refuse a place that cannot be written to, before any work."""
+    if REMOTE.match(str(out)):
+        raise BadSetting(f"Got --out {out}, which is no path of this machine. Mount it, and name the place where it is mounted.")
+    if is_folder(out):
+        if out.exists() and not (out / ABOUT).is_file() and not is_empty_folder(out):
+            raise BadFile(f"{out} exists and was not written by this command. Choose another name or remove it first.")
+        check_folder(out)
+        return
     if out.suffix.lower() not in SUFFIXES:
-        raise BadSetting(f"Got --out {out}, wanted a name that ends in {', '.join(SUFFIXES)}.")
+        raise BadSetting(
+            f"Got --out {out}, wanted a name that ends in {', '.join(SUFFIXES)}, or a folder's name without an ending."
+        )
     if wide and out.suffix.lower() == ".csv":
         raise BadSetting("CSV has no arrays, which --wide writes. Write .parquet or .jsonl, or leave --wide out.")
     if out.is_dir():

@@ -37,7 +37,7 @@ def sampled(source: Source, roles: Roles, most: int, seed: int, shown: Any) -> t
         raise BadFile(f"{source.called} has no rows that can be read{first_of(broken)}.")
     frames, numbers, _ = smallest(frames, numbers, drawn, most)
     frame = pd.concat(frames, ignore_index=True)
-    return Portion(0, total, numbers, frame, broken), total
+    return Portion(0, total, numbers, frame, broken, source.untyped, source.place()), total
 
 
 def smallest(frames: list[Any], numbers: np.ndarray, drawn: np.ndarray, most: int) -> tuple[list[Any], np.ndarray, np.ndarray]:
@@ -50,7 +50,7 @@ def smallest(frames: list[Any], numbers: np.ndarray, drawn: np.ndarray, most: in
 def sample_rows(source: Source, roles: Roles, form: Form, *, most: int, seed: int, shown: Any) -> tuple[Rows, int]:
     """A sample as inputs; see `sampled`."""
     portion, total = sampled(source, roles, most, seed, shown)
-    rows = read(portion, source, roles, form)
+    rows = read(portion, roles, form)
     if not len(rows):
         raise BadFile(f"{source.called} has no rows that can be used{first_of(rows.broken)}.")
     return rows, total

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from aimwise.errors import BadFile, UnknownName, extra
 
 FILE = "file"
 TEXT = "text"
+FIRST_ROWS = 1000  # that tell what the columns are
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +29,27 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """So many rows in sequence: those that can be read, and the reasons for which others cannot."""
+    """So many rows in sequence: those that can be read, and the reasons for which others cannot.
+
+    untyped: whether all cells are strings, since the format knows no types. root: where the files that rows name lie.
+    """
 
     start: int
     stop: int
     numbers: np.ndarray
     frame: Any
     broken: dict[int, str]
+    untyped: bool = False
+    root: Path | None = None
+
+    def pieces(self, size: int) -> Iterator[Portion]:
+        """The same rows, so many numbers at a time."""
+        for start in range(self.start, self.stop, size):
+            stop = min(start + size, self.stop)
+            first, last = np.searchsorted(self.numbers, [start, stop])
+            rows = self.frame.iloc[first:last].reset_index(drop=True)
+            broken = {n: why for n, why in self.broken.items() if start <= n < stop}
+            yield replace(self, start=start, stop=stop, numbers=self.numbers[first:last], frame=rows, broken=broken)
 
     def digest(self) -> str:
         """What these rows are, so that they are known again."""
@@ -76,6 +92,10 @@ class Source(ABC):
     @property
     def total(self) -> int | None:
         """How many rows there are, where that is known beforehand."""
+        return None
+
+    def place(self) -> Path | None:
+        """Where the files that rows name lie, where they name files."""
         return None
 
     def share(self) -> float | None:
@@ -121,9 +141,34 @@ class Source(ABC):
         broken = {n: why for n, why in self.broken.items() if start <= n < stop}
         for n in broken:
             del self.broken[n]
-        portion = Portion(start, stop, numbers[:at], frame.iloc[:at].reset_index(drop=True), broken)
+        rows = frame.iloc[:at].reset_index(drop=True)
+        portion = Portion(start, stop, numbers[:at], rows, broken, self.untyped, self.place())
         rest = [Block(numbers[at:], frame.iloc[at:].reset_index(drop=True), kept[-1].stop)] if kept else []
         return portion, rest
+
+
+@dataclass(eq=False)
+class FrameSource(Source):
+    """Rows of a frame in memory."""
+
+    frame: Any = None
+
+    def __post_init__(self) -> None:
+        self.format = "frame"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(map(str, self.frame.columns))
+
+    @property
+    def total(self) -> int:
+        return len(self.frame)
+
+    def head(self) -> Any:
+        return self.frame.head(FIRST_ROWS)
+
+    def _blocks(self, wanted: Sequence[str]) -> Iterator[Block]:
+        yield Block(np.arange(len(self.frame)), self.frame[list(wanted)].reset_index(drop=True), len(self.frame))
 
 
 def unreadable(path: Any, error: Exception) -> BadFile:

@@ -71,21 +71,6 @@ class Layout:
         return pa.schema(fields, metadata={META: json.dumps(about).encode()})
 
 
-def layout_of(explanation: Explanation, keys: Mapping[str, str], *, wide: bool, top: int | None) -> Layout:
-    """The layout of a file of explanations like this one."""
-    return Layout(
-        keys=keys,
-        classes=explanation.classes,
-        method=explanation.method,
-        base=tuple(explanation.base.tolist()),
-        names=explanation.names,
-        numbers=explanation.names is not None and explanation.values.dtype.kind in "biuf",
-        spans=explanation.spans is not None,
-        wide=wide,
-        top=top,
-    )
-
-
 def as_table(explanation: Explanation, layout: Layout, numbers: np.ndarray, keys: Mapping[str, Sequence[Any]]) -> Any:
     """The rows of some inputs whose numbers and keys are given."""
     return (wide if layout.wide else tidy)(explanation, layout, numbers, keys)
@@ -131,13 +116,21 @@ def about(explanation: Explanation, layout: Layout, b: np.ndarray, f: np.ndarray
         feature = pa.array(explanation.names, pa.string()).take(pa.array(f))
         cells = explanation.values[b, f]
         if layout.numbers:
-            value = pa.array(cells.astype(np.float64), from_pandas=True)
+            value = pa.array(numeric(cells), from_pandas=True)
         else:
             value = pa.array([None if (said := json_value(v)) is None else str(said) for v in cells.tolist()], pa.string())
     columns = [feature, value, pa.array(f.astype(np.int32))]
     if explanation.spans is not None:
         columns += [pa.array(explanation.spans[b, f, i].astype(np.int32)) for i in (0, 1)]
     return columns
+
+
+def numeric(cells: np.ndarray) -> np.ndarray:
+    """Cells of one type or of several kinds of numbers as floats; what is missing is NaN."""
+    try:
+        return cells.astype(np.float64)
+    except (TypeError, ValueError):
+        return np.array([np.nan if json_value(v) is None else float(v) for v in cells.tolist()], dtype=np.float64)
 
 
 def tidy(explanation: Explanation, layout: Layout, numbers: np.ndarray, keys: Mapping[str, Sequence[Any]]) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from aimwise.processes import Draws
+
+Source = torch.Generator | Draws
 Noise = Callable[[tuple[int, int, int], torch.Generator], Tensor]
 
 
@@ -36,22 +39,22 @@ def shared_masks(present: Bool[Tensor, "B d"], masks: int, seed: int) -> Float[T
     return z[None] * present[:, None, :]
 
 
-def concrete(pi: Float[Tensor, "*B d"], tau: float, rng: torch.Generator) -> Float[Tensor, "*B d"]:
+def concrete(pi: Float[Tensor, "*B d"], tau: float, rng: Source) -> Float[Tensor, "*B d"]:
     """A Concrete sample, the equation before (2): softmax over {keep, drop} of (log pi + Gumbel noise) / tau."""
     return torch.sigmoid((log_odds(pi) + logistic_noise(pi, rng)) / tau)
 
 
-def concrete_released(pi: Float[Tensor, "*B d"], tau: float, rng: torch.Generator) -> Float[Tensor, "*B d"]:
+def concrete_released(pi: Float[Tensor, "*B d"], tau: float, rng: Source) -> Float[Tensor, "*B d"]:
     """The released code's sample, in which the temperature cancels."""
     return torch.sigmoid(log_odds(pi) + logistic_noise(pi, rng))
 
 
-def hard(pi: Float[Tensor, "*B d"], tau: float, rng: torch.Generator) -> Float[Tensor, "*B d"]:
+def hard(pi: Float[Tensor, "*B d"], tau: float, rng: Source) -> Float[Tensor, "*B d"]:
     """A Bernoulli sample, 0 or 1, through which no gradient flows."""
     return (concrete(pi.detach(), tau, rng) > 0.5).to(pi.dtype)
 
 
-def straight_through(pi: Float[Tensor, "*B d"], tau: float, rng: torch.Generator) -> Float[Tensor, "*B d"]:
+def straight_through(pi: Float[Tensor, "*B d"], tau: float, rng: Source) -> Float[Tensor, "*B d"]:
     """0 or 1 forward, the Concrete sample's gradient backward."""
     return snap(concrete(pi, tau, rng))
 
@@ -71,17 +74,22 @@ def log_odds(pi: Tensor) -> Tensor:
     return torch.logit(pi, eps=1e-6)
 
 
-def logistic_noise(like: Tensor, rng: torch.Generator) -> Tensor:
+def uniform(shape: Sequence[int], rng: Source, *, rows: int = 0) -> Tensor:
+    """Numbers between 0 and 1. rows: the dimension along which inputs stand."""
+    return rng.uniform(shape, rows) if isinstance(rng, Draws) else torch.rand(shape, generator=rng)
+
+
+def logistic_noise(like: Tensor, rng: Source) -> Tensor:
     """The difference of two Gumbel draws."""
-    u = torch.rand(like.shape, generator=rng).clamp(1e-7, 1 - 1e-7)
+    u = uniform(like.shape, rng).clamp(1e-7, 1 - 1e-7)
     return torch.logit(u).to(like.device)
 
 
 def gumbel_top(
-    logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"], k: int, tau: float, rng: torch.Generator
+    logits: Float[Tensor, "B d"], present: Bool[Tensor, "B d"], k: int, tau: float, rng: Source
 ) -> Float[Tensor, "B d"]:
     """K relaxed one-hot draws over the features and their maximum (Chen et al. 2018, equation 6): at most K are kept."""
-    u = torch.rand(len(logits), k, logits.shape[1], generator=rng).clamp(1e-7, 1 - 1e-7).to(logits.device)
+    u = uniform((len(logits), k, logits.shape[1]), rng).clamp(1e-7, 1 - 1e-7).to(logits.device)
     noisy = only_present(logits, present)[:, None] - (-u.log()).log()  # (B, K, d)
     return (noisy / tau).softmax(-1).amax(1) * present
 
@@ -114,9 +122,9 @@ def shapley_masks(present: Bool[Tensor, "B d"], masks: int, rng: torch.Generator
     return torch.cat([z, present[:, None].float() - z], 1)[:, :masks]
 
 
-def rebar(pi: Float[Tensor, "B d"], tau: float, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+def rebar(pi: Float[Tensor, "B d"], tau: float, rng: Source) -> tuple[Tensor, Tensor, Tensor]:
     """For REBAR (Tucker et al. 2017): a Bernoulli sample, its relaxation, and the relaxation drawn again given the sample."""
-    noise = torch.rand(2, *pi.shape, generator=rng).clamp(1e-6, 1 - 1e-6).to(pi.device)
+    noise = uniform((2, *pi.shape), rng, rows=1).clamp(1e-6, 1 - 1e-6).to(pi.device)
     free = log_odds(pi) + torch.logit(noise[0])  # (B, d)
     z = (free > 0).to(pi.dtype)
     p = pi.clamp(1e-6, 1 - 1e-6)

@@ -1,4 +1,4 @@
-# demo | test | check: the same words on a laptop and in CI. Each sets up what it needs in .venv.
+# demo | test | check | docs: the same words on a laptop and in CI. Each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -10,7 +10,7 @@ export AIMWISE_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test check slow clean
+.PHONY: demo test check docs slow clean
 .DELETE_ON_ERROR:
 
 demo: $(READY)
@@ -26,6 +26,10 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site: build/site/index.html"
 
 clean:
 	rm -rf $(VENV)

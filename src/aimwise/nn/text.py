@@ -11,12 +11,17 @@ from aimwise.features.words import PAD, TextLayout
 
 SIZE = 128
 NEAR = 96
+LEAST = 1e-3  # probability that is taken for what it is
 REACH = 2  # words on either side that one layer sees
 NEAREST, PLACES = 8, 24  # so many places at either end are told apart, those behind them by their order of magnitude
 
 
 class TextExplainer(nn.Module):
-    """E: what each word says by itself, changed by its place, the words around it, the whole text and the black box's answer."""
+    """E: what each word says by itself, changed by its place, the words around it, the whole text and the black box's answer.
+
+    The words say by how much they differ from each other; what they say together begins as the black box's own log-odds and is
+    learned apart. Else the sum over hundreds of words, thrown about by every step, hides what single words say.
+    """
 
     def __init__(self, layout: TextLayout, classes: int) -> None:
         super().__init__()
@@ -26,14 +31,15 @@ class TextExplainer(nn.Module):
         self.near = nn.ModuleList(Around(NEAR) for _ in range(2))
         self.whole = nn.Linear(NEAR + classes, NEAR)
         self.mix = nn.Sequential(nn.Linear(2 * NEAR, SIZE), nn.GELU())
-        self.alone = nn.Linear(SIZE, classes)
-        self.head = nn.Linear(SIZE, classes)
+        self.alone, self.head = nn.Linear(SIZE, classes, bias=False), nn.Linear(SIZE, classes, bias=False)
+        self.together = nn.Linear(NEAR, classes)
         with torch.no_grad():
             self.embedding.weight *= 0.3
             self.from_start.weight *= 0.1
             self.from_end.weight *= 0.1
-            self.head.weight *= 0.1
-            self.alone.weight *= 0.1
+            for last in (self.alone, self.head, self.together):  # no word says more than another until the data make it
+                last.weight.zero_()
+            self.together.bias.zero_()
 
     def forward(self, x: Int[Tensor, "B d"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
         there = (x != PAD)[..., None]  # (B, d, 1)
@@ -43,9 +49,11 @@ class TextExplainer(nn.Module):
         near = (self.narrow(word) + self.from_start(place(before)) + self.from_end(place(behind))) * there  # (B, d, n)
         for layer in self.near:
             near = layer(near) * there
-        mean = near.sum(1) / there.sum(1).clamp_min(1)  # (B, n)
-        whole = self.whole(torch.cat([mean, probs], 1))[:, None].expand_as(near)
-        W: Tensor = self.alone(word) + self.head(self.mix(torch.cat([near, whole], 2)))
+        words = there.sum(1).clamp_min(1)  # (B, 1)
+        text = self.whole(torch.cat([near.sum(1) / words, probs], 1))  # (B, n)
+        apart = self.alone(word) + self.head(self.mix(torch.cat([near, text[:, None].expand_as(near)], 2))) * there
+        total = probs.clamp_min(LEAST).log() + self.together(text)  # (B, C)
+        W: Tensor = apart + ((total - apart.sum(1)) / words)[:, None]  # (B, d, C)
         return W - W.mean(-1, keepdim=True)
 
 

@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+FEW    := $(VENV)/.few
 READY  := $(VENV)/.ready
 
 ifndef AIMWISE_DATA
@@ -13,7 +14,7 @@ endif
 .PHONY: demo test check docs slow clean
 .DELETE_ON_ERROR:
 
-demo: $(READY)
+demo: $(FEW)
 	OMP_NUM_THREADS=1 $(BIN)/python -m aimwise demo
 
 test: $(READY)
@@ -36,11 +37,15 @@ clean:
 
 # One thread for each process: the networks are small, and threads that wait for a busy core cost more than they save.
 
-# The stamp is written last: an environment whose installation was interrupted is made anew from nothing.
-$(READY): pyproject.toml constraints.txt
+# A stamp is written last: an environment whose installation was interrupted is made anew from nothing. The demo needs little.
+$(FEW): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "aimwise needs Python 3.10 or later, $(PYTHON) is $$($(PYTHON) --version 2>&1). Set PYTHON=..."; exit 1; }
-	@rm -f $(READY)
+	@rm -f $(FEW) $(READY)
 	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[table,image]'
+	@touch $(FEW)
+
+$(READY): $(FEW)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)

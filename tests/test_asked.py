@@ -58,3 +58,29 @@ def test_answers_that_were_cut_short_are_refused(tmp_path):
     (tmp_path / FILE).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(BadFile):
         small().fit(Box(), ROWS, seed=0, folder=tmp_path)
+
+
+class Flaky(Box):
+    """The same model behind a connection of which every n-th call fails."""
+
+    def __init__(self, every):
+        super().__init__()
+        self.every, self.calls = every, 0
+
+    def __call__(self, rows):
+        self.calls += 1
+        if self.calls % self.every == 0:
+            self.asked += len(rows)
+            raise ConnectionError("no route")
+        return super().__call__(rows)
+
+
+@pytest.mark.parametrize("every", [20, 3])
+def test_calls_that_fail_do_not_use_up_what_a_fit_may_ask(every):
+    """One call in twenty fits into what is spared; of one in three the fit is left with fewer rows."""
+    box = Flaky(every)
+    fitted = aimwise.AIM(epochs=8, least_rows=1024).fit(box, ROWS, seed=0, max_queries=3000, retries=3)
+    assert 2000 < box.asked <= 3000
+    assert fitted.queries_ == box.asked
+    best = fitted.history_[fitted.best_epoch_]
+    assert best["agreement"] > 0.8

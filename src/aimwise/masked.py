@@ -20,6 +20,7 @@ from aimwise.features.base import Features
 from aimwise.processes import ALONE, Processes
 from aimwise.progress import bar
 
+CALLS = 50  # at least, in which as many inputs are asked about as are allowed, where a call may fail
 MOST_CELLS = 1 << 26  # numbers that inputs handed over at once may have together
 
 
@@ -88,7 +89,10 @@ class Masked:
     @property
     def rows_per_call(self) -> int:
         """How many inputs the black box is asked about at once."""
-        return max(1, min(self.blackbox.rows_per_call, MOST_CELLS // self.features.cells))
+        most = min(self.blackbox.rows_per_call, MOST_CELLS // self.features.cells)
+        if self.retries and self.meter.most is not None:  # a call that fails costs little of what is allowed
+            most = min(most, (self.meter.most - self.meter.since) // CALLS)
+        return max(1, most)
 
     def __call__(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Float[Tensor, "B C"]:
         """Probabilities with feature i kept by z_i; a random fill is drawn `draws` times and the answers averaged."""

@@ -25,6 +25,8 @@ FILE = "answers.safetensors"
 FEWEST = 4  # masks of a row: rather fewer rows than fewer masks of each
 MOST_CELLS = 1 << 28  # of all masks together
 ROWS = 2048  # that are asked about together
+SPARED = 0.1  # of the questions, for those that must be asked again
+PORTIONS = 16  # in which rows are asked about where questions may have to be asked again
 
 
 @dataclass
@@ -52,7 +54,10 @@ class Asked:
 
         most: asking about more than so many masks is not worth the time, even if it is allowed.
         """
-        left = min((limit for limit in (box.meter.left, most) if limit is not None), default=None)
+        allowed = box.meter.left
+        if allowed is not None and box.retries:
+            allowed -= int(allowed * SPARED)
+        left = min((limit for limit in (allowed, most) if limit is not None), default=None)
         if left is None or left >= plan.epochs * plan.rows(len(rows)) * masks:
             return None
         if left < 1:
@@ -77,15 +82,29 @@ class Asked:
         width, order = data.present.shape[1], by_size(data, self.rows)
         self.z = torch.zeros(len(self.rows), self.masks, width, dtype=torch.bool, device=data.present.device)
         self.said = torch.zeros(len(self.rows), self.masks, probs.shape[1], device=probs.device)
-        for index in torch.split(order, ROWS):
+        portions = torch.split(order, max(1, len(order) // PORTIONS) if box.retries else ROWS)
+        for i, index in enumerate(portions):
             block, at = box.features.trim(data.pick(index)), self.place[index]
             z = draw(block.present, self.masks, rng)  # (b, M, d')
             self.z[at] = pad(z.bool(), (0, width - z.shape[2]))
-            self.said[at] = box.each(block, z, rng).to(self.said)
+            try:
+                self.said[at] = box.each(block, z, rng).to(self.said)
+            except OutOfQueries:  # questions that were asked again have used them up
+                if i == 0:
+                    raise
+                self._keep(torch.cat(portions[:i]))
+                return
         if file is not None and box.processes.leads:
             packed = torch.from_numpy(np.packbits(self.z.cpu().numpy(), axis=-1))
             tensors = {"z": packed, "said": self.said, "answers": probs[:ANSWERS_KEPT]}
             write_whole(file, lambda path: save_tensors(path, tensors, {"aimwise": lesson.fingerprint}))
+
+    def _keep(self, rows: Int[Tensor, " n"]) -> None:
+        """Go on with these rows alone."""
+        at = self.place[rows]
+        self.z, self.said, self.rows = self.z[at.to(self.z.device)], self.said[at.to(self.said.device)], rows
+        self.place = torch.full_like(self.place, -1)
+        self.place[rows] = torch.arange(len(rows))
 
     def draw(self, rows: Int[Tensor, " A"], masks: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """Some of the masks of these rows, and the answers to them."""

@@ -145,7 +145,6 @@ EXTRAS: dict[str, Extra] = {
     "input_sensitivity": Extra(of_changes(False), "lower", "ratio", per_k=False),
     "output_sensitivity": Extra(of_changes(True), "lower", "ratio", per_k=False),
 }
-ALL_METRICS = (*METRICS, *CURVES, *EXTRAS)
 
 
 def evaluate(
@@ -166,7 +165,7 @@ def evaluate(
     """Score fitted explainers, or explanations of these inputs, with 95 % intervals over the inputs.
 
     metrics: by default all that read one set of questions to the black box (two for each input, K and fill), and for texts
-    purity; any of `aimwise.scores.evaluate.ALL_METRICS` by name, some of which ask more.
+    purity; any of `aimwise.scores.evaluate.known_metrics()` by name, some of which ask more.
     fills: what stands in for features that are taken away; by default the explainers' own and another.
     box: the black box behind explanations, `explainer.box_`, where no explainer is handed over.
     controls: the rows that show whether a method is better than nothing (random) and than one list for all inputs (lexicon, for
@@ -299,6 +298,11 @@ def near_ones(explanation: Explanation, encoder: Encoder) -> list[list[int]]:
     return neighbours(texts, explanation.prediction, encoder=encoder)
 
 
+def known_metrics() -> tuple[str, ...]:
+    """The names of all metrics."""
+    return (*METRICS, *CURVES, *EXTRAS)
+
+
 def wanted_metrics(metrics: Sequence[str] | None) -> list[str]:
     """The metrics asked for, each known, or those that read one set of questions."""
     if metrics is None:
@@ -306,8 +310,8 @@ def wanted_metrics(metrics: Sequence[str] | None) -> list[str]:
     if isinstance(metrics, str):
         raise BadSetting(f"metrics={metrics!r}, wanted a list of names: metrics=[{metrics!r}].")
     for name in metrics:
-        if name not in ALL_METRICS:
-            raise unknown("metric", name, ALL_METRICS)
+        if name not in known_metrics():
+            raise unknown("metric", name, known_metrics())
     return list(metrics)
 
 

@@ -119,6 +119,7 @@ def aimwise(*words: str, cwd: Path, stdin: str | None = None, **environment: str
 def inside(folder: Path) -> Iterator[Path]:
     """The folder as the current one, with its own package `mypkg`, and nothing of it left afterwards."""
     before, path = Path.cwd(), list(sys.path)
+    forget()  # that of another test
     os.chdir(folder)
     sys.path.insert(0, str(folder))
     try:
@@ -126,5 +127,10 @@ def inside(folder: Path) -> Iterator[Path]:
     finally:
         os.chdir(before)
         sys.path[:] = path
-        for name in [name for name in sys.modules if name.split(".")[0] == "mypkg"]:
-            del sys.modules[name]
+        forget()
+
+
+def forget() -> None:
+    """Let `mypkg` be imported anew."""
+    for name in [name for name in sys.modules if name.split(".")[0] == "mypkg"]:
+        del sys.modules[name]

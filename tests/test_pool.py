@@ -56,7 +56,7 @@ sys.path.insert(0, ".")
 from test_pool_models import texts
 import aimwise
 from aimwise.scale import Pool
-made = aimwise.AIM(epochs=1, least_rows=64, most_queries=400)
+made = aimwise.AIM(epochs=4, least_rows=128, most_queries=400)
 made.fit(Pool("pool_models:clf", workers=2, rows=10, folder="kept"), texts, seed=1)
 """
 MODEL = "pool_models:clf"
@@ -101,7 +101,7 @@ def asked(here: Path) -> Counter[str]:
 
 
 def small():
-    return aimwise.AIM(epochs=1, least_rows=64, most_queries=400)
+    return aimwise.AIM(epochs=4, least_rows=128, most_queries=400)
 
 
 def test_answers_come_in_order_and_a_fit_is_the_same_and_asks_nothing_twice(here, pool, tmp_path):
@@ -143,10 +143,10 @@ def test_a_model_that_raises_gives_the_error_it_gives_here(here, pool, tmp_path,
 
     texts = [*TEXTS, "boom"]
     with pytest.raises(BadBlackBox) as local:
-        small().fit(pool_models.clf, texts, max_queries=300)
+        small().fit(pool_models.clf, texts)
     pool.kept = Answers(tmp_path, MODEL) if kept else None
     with pytest.raises(BadBlackBox) as far:
-        small().fit(pool, texts, retries=1, max_queries=300)
+        small().fit(pool, texts, retries=1)
     assert str(far.value) == str(local.value).replace("61 inputs", "61 inputs in 2 tries")
     if kept:
         assert set(asked(here).values()) == {1}  # although the pool was asked twice

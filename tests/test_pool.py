@@ -183,6 +183,7 @@ def test_a_fit_that_is_killed_while_it_asks_asks_again_only_what_was_in_hand(her
     assert len(Answers(here / "kept", MODEL)) == len(asked(here)) > 300
 
 
+@pytest.mark.slow
 def test_ray_train_fits_with_two_workers(here, tmp_path):
     pytest.importorskip("lightning_fabric")
     train, torch_of = pytest.importorskip("ray.train"), pytest.importorskip("ray.train.torch")

@@ -139,6 +139,7 @@ def test_a_model_that_ends_every_worker_is_told_apart(cluster, here, capsys):
     assert "Got 99 workers" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_stopped_half_way_it_goes_on_to_the_same_files(cluster, local, here, capsys):
     (here / "mypkg" / "slow").touch()
     words = [sys.executable, "-m", "aimwise", "explain", "risk", "--model", FRAGILE, "--data", "many/*.parquet"]

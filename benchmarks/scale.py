@@ -183,8 +183,8 @@ def compared(kind: str, n: int) -> dict[str, Any]:
 def growth(kind: str, n: int, engine: str) -> dict[str, float]:
     """Microseconds a row over the first 10,000 rows, the first 100,000 and all of one run, from when every worker is up."""
     written = sorted(path.stat().st_mtime for path in Path(f"why-{kind}-{n}-{engine}").glob("part-*"))[WARM:]
-    found = {}
-    for count in (10_000, 100_000, n):
+    found: dict[str, float] = {}
+    for count in (10_000, 100_000, n) if len(written) > 1 else ():
         parts = min(count // PART_ROWS, len(written) - 1)
         found[str(count)] = 1e6 * (written[parts] - written[0]) / parts / PART_ROWS
     return found

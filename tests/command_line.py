@@ -134,3 +134,13 @@ def forget() -> None:
     """Let `mypkg` be imported anew."""
     for name in [name for name in sys.modules if name.split(".")[0] == "mypkg"]:
         del sys.modules[name]
+
+
+def fitted() -> None:
+    """An explainer of numbers, risk, and one of texts, news, saved in the current folder; one is inside it."""
+    import mypkg.models
+
+    import aimwise as library
+
+    library.AIM(epochs=1).fit(mypkg.models.numbers, numbers(400, 3)[list("abcd")], max_queries=3000).save("risk")
+    library.METHODS["occlusion"]().fit(mypkg.models.clf, texts(60, 0)["body"].tolist()).save("news")

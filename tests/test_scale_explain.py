@@ -12,11 +12,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import aimwise
 from aimwise import scale
 from aimwise.cli import main
 from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, UnknownName
-from command_line import filled, inside, numbers, texts
+from command_line import filled, fitted, inside, numbers, texts
 
 MODEL = "mypkg.models:numbers"
 CLF = "mypkg.models:clf"
@@ -26,11 +25,7 @@ OURS = ["prediction", "probability", "feature", "value", "place", "class", "clas
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
     with inside(filled(tmp_path_factory.mktemp("user"))) as folder:
-        import mypkg.models
-
-        train = numbers(400, 3)[list("abcd")]
-        aimwise.AIM(epochs=1).fit(mypkg.models.numbers, train, max_queries=3000).save("risk")
-        aimwise.METHODS["occlusion"]().fit(mypkg.models.clf, texts(60, 0)["body"].tolist()).save("news")
+        fitted()
         yield folder
 
 

@@ -14,10 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import aimwise
 from aimwise import scale
 from aimwise.cli import main
-from command_line import filled, inside, numbers, texts
+from command_line import filled, fitted, inside, numbers, texts
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # Ray's, of its own settings
@@ -59,11 +58,7 @@ def here(tmp_path_factory):
     with open(folder / "mypkg" / "models.py", "a") as f:
         f.write(MODELS)
     with inside(folder):
-        import mypkg.models
-
-        train = numbers(400, 3)[list("abcd")]
-        aimwise.AIM(epochs=1).fit(mypkg.models.numbers, train, max_queries=3000).save("risk")
-        aimwise.METHODS["occlusion"]().fit(mypkg.models.clf, texts(60, 0)["body"].tolist()).save("news")
+        fitted()
         (folder / "many").mkdir()
         for i in range(3):
             frame = numbers(500, i)

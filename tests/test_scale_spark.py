@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import aimwise
 from aimwise import scale
-from command_line import filled, inside, numbers, texts
+from command_line import filled, fitted, inside, numbers, texts
 
 sql = pytest.importorskip("pyspark.sql")
 pytestmark = [
@@ -25,11 +24,7 @@ QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
     with inside(filled(tmp_path_factory.mktemp("user"))) as folder:
-        import mypkg.models
-
-        train = numbers(400, 3)[list("abcd")]
-        aimwise.AIM(epochs=1).fit(mypkg.models.numbers, train, max_queries=3000).save("risk")
-        aimwise.METHODS["occlusion"]().fit(mypkg.models.clf, texts(60, 0)["body"].tolist()).save("news")
+        fitted()
         yield folder
 
 

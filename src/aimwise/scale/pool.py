@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -100,11 +101,10 @@ class Pool(BlackBox):
         sent = model if isinstance(model, str) else self.ray.put(model)
         cls = self.ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=-1, max_task_retries=0)(Worker)
         self.workers = [cls.remote(sent, asking or Asking(), str(Path.cwd())) for _ in range(workers)]
-        try:
+        with ExitStack() as if_it_fails:
+            if_it_fails.callback(self.close)
             about = self._got(self.workers[0].about.remote())
-        except BaseException:
-            self.close()
-            raise
+            if_it_fails.pop_all()
         self.class_names, self.output = about["class_names"], about["output"]
         self.inside, self.word_fill, self.named = about["inside"], about["word_fill"], about["called"]
         self.rows_per_call = max(about["rows_per_call"], workers * rows)

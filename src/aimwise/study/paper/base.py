@@ -188,6 +188,12 @@ def alike(cell: Mapping[str, Any]) -> str:
     return fingerprint({name: value for name, value in cell.items() if name not in ("box", "seed", "settings")})
 
 
+def faithful_at(ks: Sequence[int], fewer: Sequence[int]) -> tuple[Column, ...]:
+    """Faithfulness of images at each K of the paper, and at fewer."""
+    own = [Column(f"K = {k} %", f"faithfulness@{k} zero", 100, "higher", f"faithfulness@{k}") for k in ks]
+    return (*own, *(Column(f"K = {k} %", f"faithfulness@{k} zero", 100, "higher") for k in fewer))
+
+
 def every(found: Sequence[bool | None]) -> bool | None:
     """All of them; None if one is not known and none is wrong."""
     return False if False in found else None if None in found or not found else True

@@ -5,18 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from aimwise.study.paper import methods
-from aimwise.study.paper.base import Board, Claim, Column, Panel, Row, Table, best, every
+from aimwise.study.paper.base import Board, Claim, Panel, Row, Table, best, every, faithful_at
 from aimwise.study.paper.boxes import CLEAN, IMAGES
 from aimwise.study.paper.methods import Scale, cells_of
 
 KS = (200, 300, 400)
+FEWER = (50, 100)  # at which methods still differ
 OTHERS = ("integrated gradients", "Kernel SHAP")
-
-
-def columns() -> tuple[Column, ...]:
-    """Faithfulness at each K, and the fewer pixels at which methods still differ."""
-    more = [Column(f"K = {k} %", f"faithfulness@{k} zero", 100, "higher") for k in (50, 100)]
-    return (*(Column(f"K = {k} %", f"faithfulness@{k} zero", 100, "higher", f"faithfulness@{k}") for k in KS), *more)
 
 
 def rows(data: str, scale: Scale) -> tuple[Row, ...]:
@@ -33,7 +28,7 @@ def rows(data: str, scale: Scale) -> tuple[Row, ...]:
 
 def panels(scale: Scale) -> list[Panel]:
     """One for each data set."""
-    return [Panel(CLEAN[data], data, columns(), rows(data, scale)) for data in IMAGES]
+    return [Panel(CLEAN[data], data, faithful_at(KS, FEWER), rows(data, scale)) for data in IMAGES]
 
 
 def ahead(board: Board, ours: str, others: tuple[str, ...]) -> bool | None:

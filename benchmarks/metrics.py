@@ -6,9 +6,9 @@
 Every cell (data set, method, seed) is written to the file when it is done; the same command goes on with those that are missing.
 All methods of a data set explain the same trained network and the same first `rows` test texts. Each figure is a mean over the
 texts with its 95 % bootstrap interval; words are taken away in place and packed. The normalised curve (naopc), which searches for
-the best and the worst order, is of the first few texts; AIM's recipes are also fitted to a randomised network and with another
-seed (sanity). The stability metric's meanings are those of a sentence-transformers model in the folder `--encoder`, or else of
-latent semantic analysis of the texts (lsa).
+the best and the worst order, is of the first few texts; the default recipe is also fitted to a randomised network and with
+another seed (sanity). The stability metric's meanings are those of a sentence-transformers model in the folder `--encoder`, or
+else of latent semantic analysis of the texts (lsa).
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from aimwise.study.cells import Facts
 from aimwise.study.machine import module_command
 from aimwise.study.run import Study, refuse_failures
 from aimwise.study.store import OneFile
+from benchmarks.judges import kept_judge
 from benchmarks.texts import FILLS, METHODS, asked, note_readers, reader
 
 KS = (1, 3, 5, 10)
@@ -45,10 +46,10 @@ SETS = ("imdb", "ag_news", "hatexplain")
 RIVALS = ("ig", "occlusion", "lexicon", "random")
 LEARNS = ("paper", "released", "default", "lexicon")
 GAP_ROWS, GAP_BUDGET = 100, 512
+SANE = ("default",)  # recipes that are fitted twice more
 SEARCHED, SEARCHED_KS = 20, (1, 3, 5)  # texts and sizes of the normalised curve
 SANE_ROWS = 500
 FEW = 500  # train texts for methods that learn nothing from them
-JUDGED = 20_000  # train texts that the judge of EVAL-X learns from
 ASKED = (
     "faithfulness", "sufficiency", "comprehensiveness", "flips", "kl", "positive_log_odds", "negative_log_odds",
     "aopc_sufficiency", "aopc_comprehensiveness", "insertion", "deletion", "class_faithfulness", "pairwise_iou", "purity",
@@ -131,7 +132,7 @@ def cell(facts: Facts) -> Facts:
         fills=FILLS,
         controls=(),
         encoder=lambda _: encoder(meanings)(texts),
-        train=train[:JUDGED],
+        judge=kept_judge(data, explainer.box_, train),
         seed=0,
     )
     done["scores"] = [
@@ -146,7 +147,8 @@ def cell(facts: Facts) -> Facts:
     if isinstance(explainer, aimwise.AIM):
         gap = amortization_gap(explainer, test[:GAP_ROWS], budget=GAP_BUDGET)
         done |= {"gap one pass": gap.one_pass, "gap refined": gap.refined}
-        done["sanity"] = asdict(sanity(explainer, train, test[:SANE_ROWS], k=10))
+        if method in SANE:
+            done["sanity"] = asdict(sanity(explainer, train, test[:SANE_ROWS], k=10))
     return {**done, "queries_to_fit": explainer.queries_}
 
 

@@ -26,15 +26,15 @@ import aimwise
 from aimwise.data import load, zoo
 from aimwise.errors import Collapsed
 from aimwise.metrics.leakage import Predictor
-from aimwise.scores.evaluate import evaluate, trained_judge
+from aimwise.scores.evaluate import evaluate
 from aimwise.study.cells import Facts
 from aimwise.study.machine import module_command
 from aimwise.study.run import Study, refuse_failures
 from aimwise.study.store import OneFile
 from benchmarks import candidates, texts
+from benchmarks.judges import kept_judge
 
 ROWS = 2000  # test inputs that are explained
-JUDGED = 10_000  # training inputs that the judge of EVAL-X learns from
 METRICS = ("faithfulness", "sufficiency", "comprehensiveness", "positive_log_odds", "negative_log_odds", "class_faithfulness")
 
 
@@ -138,10 +138,10 @@ def task(data: str) -> Task:
 
 @cache
 def judge(data: str) -> Predictor:
-    """EVAL-X's judge for a data set."""
+    """EVAL-X's judge for a data set, the same for all methods."""
     found = task(data)
     fitted = aimwise.Random().fit(found.box, found.train[:FEW], features=found.features, class_names=found.classes)
-    return trained_judge(fitted.box_, found.train[:JUDGED], 0)
+    return kept_judge(data, fitted.box_, found.train)
 
 
 def cell(facts: Facts) -> Facts:

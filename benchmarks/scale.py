@@ -1,6 +1,7 @@
 """How explaining grows with the number of rows, alone and on a Ray cluster of two nodes on this machine, and where the time goes.
 
-    python -m benchmarks.scale [--rows 10000 100000 1000000] [--texts 200000] [--folder FOLDER] [--out results/scale.json]
+    python -m benchmarks.scale [--rows 10000 100000 1000000] [--texts 200000] [--engines local ray] [--folder FOLDER]
+                               [--out results/scale.json]
 
 Rows of eight numbers and texts of 6 to 30 words are generated; the models are cheap (a weighted sum, a count of words), so that
 the time is the library's own. Both engines write the same parts, and every line of them is compared. The time of a row comes from
@@ -241,6 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--texts", type=int, nargs="+", default=[200_000])
+    parser.add_argument("--engines", nargs="+", choices=["local", "ray"], default=["local", "ray"])
     parser.add_argument("--folder", type=Path, default=Path("scale-benchmark"))
     parser.add_argument("--out", type=Path, default=Path("results/scale.json"))
     options = parser.parse_args()
@@ -264,14 +266,14 @@ def main() -> None:
     for kind, n in sizes:
         cell(f"{kind} {n} local", lambda kind=kind, n=n: measured(kind, n, "local"))
     wanted = [f"{kind} {n} {what}" for kind, n in sizes for what in ("ray", "compared")]
-    if any(name not in found["cells"] for name in wanted):
+    if "ray" in options.engines and any(name not in found["cells"] for name in wanted):
         with two_nodes():
             for kind, n in sizes:
                 cell(f"{kind} {n} ray", lambda kind=kind, n=n: measured(kind, n, "ray"))
                 cell(f"{kind} {n} compared", lambda kind=kind, n=n: compared(kind, n))
     for kind, n in sizes:
         if n > 10 * WARM * PART_ROWS or kind == "text":
-            for engine in ("local", "ray"):
+            for engine in options.engines:
                 cell(f"{kind} {n} {engine} growth", lambda kind=kind, n=n, engine=engine: growth(kind, n, engine))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from aimwise.errors import BadFile, BadSetting, Collapsed, OutOfQueries, unknown
 from aimwise.files import load_tensors, save_tensors, write_whole
@@ -154,7 +155,9 @@ def train(
     the sum that is stepped down.
     """
     plan.check()
-    optimizer = torch.optim.AdamW(nets.parameters(), lr=plan.lr, weight_decay=plan.weight_decay)
+    weights = list(nets.parameters())
+    fused = all(w.is_cuda for w in weights)  # one kernel for all of them
+    optimizer = torch.optim.AdamW(weights, lr=plan.lr, weight_decay=plan.weight_decay, fused=fused)
     judged = copy.deepcopy(nets) if plan.average else nets
     state = _State(nets, judged, optimizer, rng, Run(), {}, torch.zeros(0) if answers is None else answers)
     run, file = state.run, (folder / CHECKPOINT if folder else None)
@@ -219,9 +222,8 @@ def close_epoch(state: _State, numbers: Numbers, shown: Any, called: str) -> Non
 def follow(judged: nn.Module, nets: nn.Module, memory: float, step: int) -> None:
     """Move the judged weights towards the trained ones; the memory is shorter in the first steps."""
     if judged is not nets:
-        share = 1 - min(memory, (1 + step) / (10 + step))
-        for mean, now in zip(judged.parameters(), nets.parameters(), strict=True):
-            mean.lerp_(now, share)
+        mean = get_ema_multi_avg_fn(min(memory, (1 + step) / (10 + step)))  # type: ignore[no-untyped-call]
+        mean(list(judged.parameters()), list(nets.parameters()), step)
 
 
 def finished(run: Run, plan: Plan) -> bool:

@@ -18,6 +18,7 @@ from aimwise.processes import Draws, Share
 Ask = Callable[[Batch, Tensor, torch.Generator], Tensor]
 
 STEPS_AHEAD = 16  # among so many steps' rows those of like size are looked for
+CELLS_AHEAD = 1 << 24  # of masks that are laid out for the steps ahead
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,11 @@ def asked_steps(
     rng: torch.Generator,
 ) -> Iterator[tuple[Step, Tensor, Tensor, Tensor]]:
     """For each step its rows, the answers to them, masks of them (B, M, d), and the answers to those (B, M, C)."""
-    steps_ahead = max(1, box.rows_per_call // (size * masks))
+    each = size * masks
+    if asked is None:
+        steps_ahead = max(1, box.rows_per_call // each)
+    else:
+        steps_ahead = max(1, min(STEPS_AHEAD, CELLS_AHEAD // (each * data.present.shape[1])))
     for ahead in torch.split(order, size * steps_ahead):
         ahead = by_size(data, ahead)
         block, known = box.features.trim(data.pick(ahead)), probs[ahead.to(probs.device)]

@@ -1,6 +1,7 @@
 """Orders of features that an additive explanation of several classes implies."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,11 +117,13 @@ def test_scores_are_ranked_together_and_other_weights_alone():
         told.order(by="loud")
 
 
-def test_what_is_needed_starts_from_the_whole():
+def test_what_is_needed_starts_from_the_sum_of_all_weights():
     told = explanation()
-    whole = told.probs.log()[0]
+    whole = told.base + told.weights[0, :3].sum(0)
     left = {j: float((whole - told.weights[0, j]).log_softmax(-1)[0]) for j in range(3)}
     assert told.order("a", by="needed")[0, 0] == min(left, key=left.get) == 1
+    surer = replace(told, probs=torch.tensor([[0.001, 0.001, 0.998]]))  # the model's answer, from which they may be far
+    assert torch.equal(surer.order("a", by="needed"), told.order("a", by="needed"))
     kept, gone = both_orders(told, "b")
     assert torch.equal(kept, told.order("b", by="enough"))
     assert torch.equal(gone, told.order("b", by="needed"))

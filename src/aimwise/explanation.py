@@ -18,7 +18,6 @@ from aimwise.ranking import by_weight, enough, needed
 
 Target = str | int | Int[Tensor, " B"] | None
 BY = ("enough", "needed", "weight", "size")
-SMALLEST = 1e-6  # probabilities are taken to be at least this where their logarithm is needed
 MANY = 20  # classes for which all features are ranked together; of more, by their weights alone
 
 
@@ -214,9 +213,11 @@ class Explanation:
         weights, wanted = self.towards(target), self.classes_of(target)
         if by == "size" or by == "weight" or not self.scores:
             return by_weight(weights.abs() if by == "size" else weights, self.present)
+        nothing = self.base.expand_as(self.probs)  # (B, C)
         if by == "enough":
-            return enough(self.weights, self.present, self.base.expand_as(self.probs), wanted)
-        return needed(self.weights, self.present, self.probs.clamp_min(SMALLEST).log(), wanted)
+            return enough(self.weights, self.present, nothing, wanted)
+        whole = nothing + (self.weights * self.present[..., None]).sum(1)  # its own, not the model's, for what it is to leave
+        return needed(self.weights, self.present, whole, wanted)
 
     def top(self, k: int = 5, *, target: str | int | None = None, by: str = "enough") -> list[tuple[Any, ...]]:
         """The k features of one row that together speak most for a class (see `order`), with their weights, the largest first."""

@@ -7,6 +7,8 @@ import torch
 import aimwise
 from aimwise.errors import BadFile
 from aimwise.explainers.asked import FILE
+from aimwise.features import Columns
+from aimwise.masked import Masked, Meter
 
 ROWS = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
 
@@ -27,8 +29,8 @@ def small(make=aimwise.AIM):
     return make(epochs=3, least_rows=256, most_queries=1600)
 
 
-@pytest.mark.parametrize("method", ["aim", "fastshap"])
-def test_a_fit_that_goes_on_asks_nothing_twice(method, tmp_path):
+@pytest.mark.parametrize(("method", "rows"), [("aim", 230), ("fastshap", 180)])  # nine tenths of 256, made of 200, and of 200
+def test_a_fit_that_goes_on_asks_nothing_twice(method, rows, tmp_path):
     make = aimwise.METHODS[method]
     first, again, plain = Box(), Box(), Box()
     one = small(make).fit(first, ROWS, seed=0, folder=tmp_path)
@@ -36,7 +38,7 @@ def test_a_fit_that_goes_on_asks_nothing_twice(method, tmp_path):
     (tmp_path / "training.safetensors").unlink()  # killed before the first epoch was over
     two = small(make).fit(again, ROWS, seed=0, folder=tmp_path)
     without = small(make).fit(plain, ROWS, seed=0)
-    assert first.asked - again.asked == 180 * (1600 // 180)
+    assert first.asked - again.asked == rows * (1600 // rows)
     weights = [each.explain(ROWS[:10]).weights for each in (one, two, without)]
     assert torch.equal(weights[0], weights[1])
     assert torch.equal(weights[0], weights[2])
@@ -84,3 +86,17 @@ def test_calls_that_fail_do_not_use_up_what_a_fit_may_ask(every):
     assert fitted.queries_ == box.asked
     best = fitted.history_[fitted.best_epoch_]
     assert best["agreement"] > 0.8
+
+
+def test_few_rows_are_joined_by_rows_made_of_them_within_what_may_be_asked():
+    def enlarged(least_rows, most):
+        box = Masked(aimwise.FunctionBox(Box()), Columns().fit(ROWS), meter=Meter(most=most))
+        data = box.features.encode(ROWS)
+        new, probs = aimwise.AIM(least_rows=least_rows)._enlarged(box, data, box.whole(data), 0)
+        assert probs.shape == (len(new), 2)
+        assert torch.allclose(probs, box.whole(new))
+        return len(new)
+
+    assert enlarged(256, None) == 256
+    assert enlarged(100, None) == 200
+    assert enlarged(4096, 2200) == 200 + 200  # a tenth of what is left

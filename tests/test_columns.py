@@ -326,3 +326,33 @@ def test_rows_of_numbers_and_strings_keep_both():
     rows = [[1.5, "a"], [2.5, "b"], [3.5, "a"]]
     out = masked(Columns(fill="mean").fit(rows), rows, np.ones((3, 2)))
     assert out.tolist() == rows
+
+
+def test_rows_made_of_others_have_each_feature_from_some_row():
+    frame = pd.DataFrame({"a": range(20), "b": [f"l{i % 7}" for i in range(20)], "c": np.arange(20) / 3, "d": np.arange(20) * 2})
+    columns = Columns(groups={"cd": ["c", "d"], "a": ["a"], "b": ["b"]}).fit(frame)
+    batch = columns.encode(frame)
+    new = columns.enlarged(batch, 300, torch.Generator().manual_seed(0))
+    again = columns.enlarged(batch, 300, torch.Generator().manual_seed(0))
+    assert len(new) == 320
+    assert torch.equal(new.x[:20], batch.x)
+    assert torch.equal(new.x, again.x)
+    made = columns.dim(new, torch.ones(320, 3), torch.Generator())
+    assert made.dtypes.tolist() == frame.dtypes.tolist()
+    assert set(made["a"]) <= set(frame["a"])
+    assert set(made["b"]) <= set(frame["b"])
+    assert np.allclose(made["d"], 6 * made["c"])  # a group comes from one row
+    own = made["a"].to_numpy()[20:]
+    same = np.mean(np.abs(made["c"].to_numpy()[20:] * 3 - own) < 1e-9)
+    assert 0.2 < same < 0.4  # a quarter has both from the same row, and a few by chance
+
+
+@pytest.mark.parametrize("form", [np.asarray, torch.tensor])
+def test_arrays_and_tensors_are_enlarged_in_their_form(form):
+    values = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    columns = Columns().fit(form(values))
+    new = columns.enlarged(columns.encode(form(values)), 10, torch.Generator().manual_seed(1))
+    made = columns.dim(new, torch.ones(40, 4), torch.Generator())
+    assert type(made) is type(form(values))
+    for j in range(4):
+        assert np.isin(np.asarray(made)[:, j], values[:, j]).all()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -35,6 +35,7 @@ SAMPLERS: dict[str, Sampler] = {
 MASKS: dict[str, Callable[..., Tensor]] = {"uniform": sampling.uniform_masks}
 TARGETS: dict[str, Callable[[Tensor], Tensor]] = {"soft": lambda probs: probs, "hard": losses.hardened}
 LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_released}
+SPENT = 0.1  # of the questions that are allowed may go into answers to new rows
 NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
 
 
@@ -142,6 +143,9 @@ class AIM(Learned):
         nets = self._networks(box.features.kind, box.features.layout).to(probs.device)
         if not self.intercept:
             self.base_ = torch.zeros_like(self.base_)
+        if self.masks in MASKS:
+            data, probs = self._enlarged(box, data, probs, seed)
+            lesson = replace(lesson, data=data, probs=probs)
         judge, rows = Judge.hold_out(box, data, probs, rng)
         learn = self._from_selected_masks
         if self.masks in MASKS:
@@ -166,6 +170,17 @@ class AIM(Learned):
         run = self._train(nets, steps, score, rows, lesson)
         if self.explainer:
             judge.refuse_collapse(run)
+
+    def _enlarged(self, box: Masked, data: Batch, probs: Tensor, seed: int) -> tuple[Batch, Float[Tensor, "N C"]]:
+        """The rows to learn from, and where they are few, more of them made of their parts; with the model's answers to all."""
+        allowed = [int(SPENT * most) for most in (box.meter.left, self.most_queries) if most is not None]
+        more = min([self.least_rows - len(data), *allowed])
+        if more <= 0:
+            return data, probs
+        new = box.features.enlarged(data, more, torch.Generator().manual_seed(seed + 2))
+        if len(new) == len(data):
+            return data, probs
+        return new, torch.cat([probs, box.whole(new.pick(torch.arange(len(data), len(new))))])
 
     def _from_random_masks(
         self,

@@ -107,6 +107,11 @@ class Features(ABC):
         """The batch without positions that none of its inputs has."""
         return batch
 
+    def enlarged(self, batch: Batch, more: int, rng: torch.Generator) -> Batch:
+        """The batch and so many more inputs made of parts of its own, which say more about the model where inputs are few; the
+        batch as it is where such inputs would be unlike any."""
+        return batch
+
     def part(self, batch: Batch, rows: slice) -> Batch:
         """Some rows of a trimmed batch for the networks, which answer about each as they would among the others."""
         return batch.pick(torch.arange(len(batch))[rows])

@@ -20,6 +20,8 @@ from aimwise.features.facts import TableFacts, learn_facts, scaled
 from aimwise.features.fills import FILLS
 from aimwise.features.tables import ArrayTable, Table, is_dataframe, read_table
 
+KEPT = 0.5  # of its features a row made of others has from one of them
+
 
 @dataclass(frozen=True)
 class TableLayout:
@@ -146,6 +148,15 @@ class Columns(Features):
         new.facts_ = replace(self.facts_, fills=replace(fills, constant=fills.draw(self.fill, 1, rng)[0]))
         new.fill = "constant"
         return new
+
+    def enlarged(self, batch: Batch, more: int, rng: torch.Generator) -> Batch:
+        there, d = len(batch), len(self.names)
+        rows = torch.cat([torch.arange(there), torch.randint(there, (more,), generator=rng)])
+        keep = torch.cat([torch.ones(there, d), (torch.rand(more, d, generator=rng) < KEPT).float()])
+        other = self.facts_.fills.draw("background", there + more, rng)  # (n, p)
+        each = torch.rand(there + more, d, generator=rng).argsort(0)[:, torch.from_numpy(self.facts_.owner)]  # (n, p)
+        made = rows_of(batch.pick(rows)).mixed(self.facts_.columns, self.spread(batch, keep), other.gather(0, each))
+        return self.encode(made).to(batch.x.device)
 
     def numbers(self, batch: Batch) -> np.ndarray:
         """Every cell as a number, (B, p): see `aimwise.features.cells`."""

@@ -1,0 +1,123 @@
+"""Where the default recipe stands against the best of all rivals, cell by cell: what `benchmarks.recipes` found, as a page.
+
+    python -m benchmarks.standings [--results results/recipes.json] [--out docs/measured/recipes.md]
+
+A cell is a metric at one K under one fill on one data set. Methods that explain few inputs are compared on those alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, pstdev
+
+from aimwise.files import write_text
+from aimwise.metrics import METRICS
+from aimwise.study.cells import Facts
+from aimwise.study.store import OneFile
+from benchmarks.recipes import RIVALS, SLOW, TASKS
+
+OURS = "default"
+FEW = " first rows"
+LEVEL = 1e-4
+NAMES = {
+    "ig": "integrated gradients",
+    "fastshap": "FastSHAP",
+    "l2x": "L2X",
+    "lime 1000": "LIME, 1,000",
+    "lime 5000": "LIME, 5,000",
+    "kernel_shap": "Kernel SHAP",
+}
+INTRO = """# The default recipe against all rivals
+
+Written by `python -m benchmarks.standings` from `results/recipes.json` (`python -m benchmarks.recipes --judge`), which has every
+figure. One black box for each data set, trained once and kept; the default recipe is the mean of its seeds. A cell is a metric at
+one K under one fill: faithfulness, sufficiency, comprehensiveness, +Δ and −Δ log-odds, class-specific faithfulness and EVAL-X.
+*Behind* are the cells in which some rival is better, with both figures; ± is the deviation over our seeds. LIME and Kernel SHAP
+explain the first 100 inputs, and are compared on those.
+"""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One cell: our figures over the seeds, and the best rival's."""
+
+    figure: str
+    ours: tuple[float, ...]
+    rival: str
+    theirs: float
+    sign: int  # 1 where higher is better
+
+    @property
+    def gap(self) -> float:
+        """By how much we are ahead; below 0 where the rival is."""
+        return self.sign * (mean(self.ours) - self.theirs)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the rival is better by more than rounding."""
+        return self.gap < -LEVEL
+
+
+def sign_of(figure: str) -> int:
+    """1 for a figure of which more is better, else -1."""
+    metric = figure.partition("@")[0]
+    return -1 if metric in METRICS and METRICS[metric].better == "lower" else 1
+
+
+def standings(cells: list[Facts]) -> list[Standing]:
+    """Every cell of one data set's records."""
+    ours = [c for c in cells if c["method"] == OURS]
+    found = []
+    for figure in (name for name in ours[0] if "@" in name and not name.endswith(FEW)):
+        sign, best = sign_of(figure), None
+        for rival in RIVALS:
+            name = figure + (FEW if rival in SLOW else "")
+            theirs = [c[name] for c in cells if c["method"] == rival and name in c]
+            if theirs:
+                here = Standing(figure, tuple(c[name] for c in ours), rival, mean(theirs), sign)
+                best = here if best is None or here.gap < best.gap else best
+        if best is not None:
+            found.append(best)
+    return found
+
+
+def section(data: str, cells: list[Facts]) -> str:
+    """The part of the page about one data set."""
+    found = standings(cells)
+    behind = sorted((one for one in found if one.behind), key=lambda one: one.gap)
+    rivals = [NAMES.get(name, name) for name in RIVALS if any(c["method"] == name for c in cells)]
+    ours = [c for c in cells if c["method"] == OURS]
+    devices = ", ".join(sorted({str(c["device"]) for c in cells}))
+    lines = [
+        f"## {data}",
+        "",
+        f"Black box {100 * ours[0]['accuracy']:.1f} % accurate; {ours[0]['rows']} inputs, {len(ours)} seeds; {devices}. "
+        f"Rivals: {', '.join(rivals)}. **Ahead or level in {len(found) - len(behind)} of {len(found)} cells.**",
+        "",
+    ]
+    if behind:
+        lines += ["| behind in | `AIM()` | best rival | |", "|---|---|---|---|"]
+        lines += [
+            f"| {one.figure.replace('_', ' ')} | {mean(one.ours):.3f} ± {pstdev(one.ours):.3f} | {one.theirs:.3f} | "
+            f"{NAMES.get(one.rival, one.rival)} |"
+            for one in behind
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("results/recipes.json"))
+    parser.add_argument("--out", type=Path, default=Path("docs/measured/recipes.md"))
+    options = parser.parse_args()
+    records = [c for c in OneFile(options.results).records() if "collapsed" not in c]
+    by_data = {name: [c for c in records if c["data"] == name] for name in TASKS}
+    parts = [section(name, cells) for name, cells in by_data.items() if any(c["method"] == OURS for c in cells)]
+    write_text(options.out, "\n".join([INTRO, *parts]))
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,7 @@ from aimwise.features.words import PAD, TextLayout
 from aimwise.nn.build import NETWORKS, Family
 from aimwise.nn.losses import cross_entropy
 from aimwise.nn.sampling import shapley_masks
-from aimwise.nn.text import TextApproximator, TextSelector
+from aimwise.nn.text import TextApproximator, TextExplainer, TextSelector
 
 SIZE = 128
 WAVES = 16
@@ -115,6 +115,15 @@ class Near(Dilated):
     steps = (1, 1)
 
 
+class Faint(TextExplainer):
+    """The default's, with words' vectors that begin near 0, so that a word seldom seen says little by chance."""
+
+    def __init__(self, layout: TextLayout, classes: int) -> None:
+        super().__init__(layout, classes)
+        with torch.no_grad():
+            self.embedding.weight *= 0.03
+
+
 def ends_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: object) -> Tensor:
     """Masks of nearly nothing and nearly everything, in pairs: sizes from Beta(0.4, 0.4)."""
     drawn = (masks + 1) // 2
@@ -147,7 +156,8 @@ def with_log_odds(target: Tensor, scores: Tensor) -> Tensor:
 
 def register() -> None:
     """Make the candidates known by name."""
-    for name, made in {"attention": Attending, "recurrent": Recurrent, "dilated": Dilated, "near": Near}.items():
+    networks = {"attention": Attending, "recurrent": Recurrent, "dilated": Dilated, "near": Near, "faint": Faint}
+    for name, made in networks.items():
         NETWORKS["text", name] = Family(made, TextSelector, TextApproximator)
     MASKS.update(ends=ends_masks, few=few_masks, kernel=kernel_masks)
     LOSSES["log_odds"] = with_log_odds

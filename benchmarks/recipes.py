@@ -29,6 +29,7 @@ from aimwise.metrics.leakage import Predictor
 from aimwise.scores.evaluate import evaluate
 from aimwise.study.cells import Facts
 from aimwise.study.machine import module_command
+from aimwise.study.paper.work import CLASS_K, of_classes
 from aimwise.study.run import Study, refuse_failures
 from aimwise.study.store import OneFile
 from benchmarks import candidates, texts
@@ -100,6 +101,7 @@ RECIPES: dict[str, Callable[[], aimwise.Explainer]] = {
     "dilated": lambda: aimwise.AIM(networks="dilated"),
     "attention": lambda: aimwise.AIM(networks="attention"),
     "recurrent": lambda: aimwise.AIM(networks="recurrent"),
+    "faint": lambda: aimwise.AIM(networks="faint"),
     "ends": lambda: aimwise.AIM(masks="ends"),
     "few": lambda: aimwise.AIM(masks="few"),
     "kernel": lambda: aimwise.AIM(masks="kernel"),
@@ -177,6 +179,8 @@ def cell(facts: Facts) -> Facts:
         controls=(),
         judge=judge(data) if judged else None,
     )
+    if explainer.every_class and CLASS_K in found.ks:
+        done |= of_classes(explainer, explanation, test, CLASS_K, found.fills)
     few = min(min(SLOW.values()), len(explanation))
     for score in scores.rows:
         name = f"{score.metric}@{score.k}" + (f" {score.fill}" if score.fill else "")

@@ -90,10 +90,12 @@ def section(data: str, cells: list[Facts]) -> str:
     rivals = [NAMES.get(name, name) for name in RIVALS if any(c["method"] == name for c in cells)]
     ours = [c for c in cells if c["method"] == OURS]
     devices = ", ".join(sorted({str(c["device"]) for c in cells}))
+    commits = ", ".join(sorted({str(c.get("commit", ""))[:7] for c in ours}))
     lines = [
         f"## {data}",
         "",
-        f"Black box {100 * ours[0]['accuracy']:.1f} % accurate; {ours[0]['rows']} inputs, {len(ours)} seeds; {devices}. "
+        f"Black box {100 * ours[0]['accuracy']:.1f} % accurate; {ours[0]['rows']} inputs, {len(ours)} seeds, commit {commits}; "
+        f"{devices}. "
         f"Rivals: {', '.join(rivals)}. **Ahead or level in {len(found) - len(behind)} of {len(found)} cells.**",
         "",
     ]

@@ -139,15 +139,14 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=200, help="test rows to explain (%(default)s)")
     options.add_argument("--seeds", type=int, default=3, help="seeds of the explainers (%(default)s)")
     options.add_argument("--data", nargs="*", default=["breast_cancer", "wine"], help="data sets (%(default)s)")
-    options.add_argument("--out", type=Path, default=None, help="write the records as JSON")
+    options.add_argument("--out", type=Path, default=Path("results/tables.json"), help="write the records as JSON (%(default)s)")
     given = options.parse_args()
     records = [r for name in given.data for seed in range(given.seeds) for r in run(name, seed, given.rows)]
     show(records)
-    if given.out:
-        command = f"python -m benchmarks.tables --rows {given.rows} --seeds {given.seeds} --data {' '.join(given.data)}"
-        machine = {"python": platform.python_version(), "torch": torch.__version__, "threads": torch.get_num_threads()}
-        machine |= {"cores": os.cpu_count(), "device": "cpu", "draws of the background": DRAWS, "lime samples": SAMPLES}
-        write_text(given.out, json.dumps({"command": command, "machine": machine, "records": records}, indent=1) + "\n")
+    command = f"python -m benchmarks.tables --rows {given.rows} --seeds {given.seeds} --data {' '.join(given.data)}"
+    machine = {"python": platform.python_version(), "torch": torch.__version__, "threads": torch.get_num_threads()}
+    machine |= {"cores": os.cpu_count(), "device": "cpu", "draws of the background": DRAWS, "lime samples": SAMPLES}
+    write_text(given.out, json.dumps({"command": command, "machine": machine, "records": records}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ class AIM(Learned):
     the predicted class alone). explainer: False trains selector and approximator alone, by L2, which needs rank="pi". Both are
     for ablations, and a selector alone is not refused when it has collapsed.
     most_queries: a fit that would ask about more random masks asks about so many once, and learns from them again and again.
+    least_rows: a table of fewer rows is joined by rows made of them, each feature from another row (random masks only).
     The other settings are those of `Learned`.
     """
 

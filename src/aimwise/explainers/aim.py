@@ -35,8 +35,8 @@ SAMPLERS: dict[str, Sampler] = {
 MASKS: dict[str, Callable[..., Tensor]] = {"uniform": sampling.uniform_masks}
 TARGETS: dict[str, Callable[[Tensor], Tensor]] = {"soft": lambda probs: probs, "hard": losses.hardened}
 LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_released}
-SPENT = 0.1  # of the questions that are allowed may go into answers to new rows
 NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
+SPENT = 0.1  # of the questions that are allowed may go into answers to new rows
 
 
 @dataclass(eq=False, repr=False)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,7 @@ RIVALS: dict[str, Callable[[], aimwise.Explainer]] = {
     "occlusion": lambda: aimwise.METHODS["occlusion"](),
     "lime 1000": lambda: aimwise.METHODS["lime"](samples=1000),
     "lime 5000": lambda: aimwise.METHODS["lime"](samples=5000),
-    "kernel_shap": lambda: aimwise.METHODS["kernel_shap"](),
+    "kernel_shap": lambda: aimwise.METHODS["kernel_shap"](via="shap" if find_spec("shap") else "captum"),
     "fastshap": lambda: aimwise.METHODS["fastshap"](),
     "l2x": lambda: aimwise.METHODS["l2x"](),
     "lexicon": lambda: aimwise.METHODS["lexicon"](),

@@ -83,6 +83,7 @@ class WordNet:
             found += [(form, part) for form in dict.fromkeys((word, *forms)) if (form, part) in self.senses]
         return found
 
+    @lru_cache(maxsize=1 << 16)  # noqa: B019
     def related(self, word: str) -> frozenset[str]:
         """The senses of a word and those next to them; none if it is not in WordNet."""
         own = {sense for entry in self.base_forms(word) for sense in self.senses[entry]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,12 @@ def iou_stability(
     explanation: Explanation, near: Sequence[Sequence[int]], *, k: int, stop_words: Collection[str] = ()
 ) -> Float[Tensor, " B"]:
     """The mean overlap of a text's top k words with those of its neighbours, stop words left out. Higher is better."""
-    tops = [{word for word in words if not empty(word, stop_words)} for words in chosen_words(explanation, k)]
+    return shared_words(chosen_words(explanation, k), near, stop_words)
+
+
+def shared_words(chosen: Iterable[list[str]], near: Sequence[Sequence[int]], stop_words: Collection[str]) -> Float[Tensor, " B"]:
+    """The mean overlap of each list of words with those of its neighbours, stop words left out."""
+    tops = [{word for word in words if not empty(word, stop_words)} for words in chosen]
     values = []
     for own, others in zip(tops, near, strict=True):
         shares = [len(own & tops[i]) / max(len(own | tops[i]), 1) for i in others]

@@ -37,24 +37,34 @@ def brevity(explanation: Explanation, *, k: int, related: Related, target: Targe
     related: the senses that a word has or is near to; two words are related if they share one, and clusters are what is
     connected that way.
     """
-    known: dict[str, AbstractSet[Hashable]] = {}
-    counts = []
-    for words in chosen_words(explanation, k, target):
-        for word in words:
-            if word not in known:
-                known[word] = related(word) | {word}
-        counts.append(clusters([known[word] for word in dict.fromkeys(words)]))
-    return torch.tensor(counts, dtype=torch.float32)
+    return cluster_counts(chosen_words(explanation, k, target), related)
 
 
 def brevity_released(explanation: Explanation, *, k: int, related: Related, target: Target = None) -> Float[Tensor, " B"]:
     """Brevity as the authors' code counts it: every word that has a sense at all is related to every other such word."""
+    return brevity(explanation, k=k, related=as_released(related), target=target)
+
+
+def as_released(related: Related) -> Related:
+    """Relations in which every word that has a sense is related to every other such word."""
 
     def linked(word: str) -> AbstractSet[Hashable]:
         found = related(word)
         return found | {"similar"} if found else found
 
-    return brevity(explanation, k=k, related=linked, target=target)
+    return linked
+
+
+def cluster_counts(chosen: Iterable[list[str]], related: Related) -> Float[Tensor, " B"]:
+    """How many clusters of equal or related words each list of words forms."""
+    known: dict[str, AbstractSet[Hashable]] = {}
+    counts = []
+    for words in chosen:
+        for word in words:
+            if word not in known:
+                known[word] = related(word) | {word}
+        counts.append(clusters([known[word] for word in dict.fromkeys(words)]))
+    return torch.tensor(counts, dtype=torch.float32)
 
 
 def clusters(sets: Iterable[AbstractSet[Hashable]]) -> int:

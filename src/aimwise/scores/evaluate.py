@@ -24,8 +24,8 @@ from aimwise.metrics.agreement import alike, pairwise_iou
 from aimwise.metrics.curves import aopc_comprehensiveness, aopc_sufficiency, deletion, insertion, naopc
 from aimwise.metrics.faithfulness import class_faithfulness
 from aimwise.metrics.leakage import Predictor, encoding_gain, eval_x, judged
-from aimwise.metrics.stability import Encoder, iou_stability, neighbours, sensitivity
-from aimwise.metrics.words import Related, brevity, brevity_released, chosen_words, empty_share
+from aimwise.metrics.stability import Encoder, neighbours, sensitivity, shared_words
+from aimwise.metrics.words import Related, as_released, chosen_words, cluster_counts, empty_share
 from aimwise.progress import bar
 from aimwise.scores.table import Bootstrap, Score, Scores
 
@@ -57,9 +57,14 @@ class Case:
         """The strongest words of every text, as many as the largest K."""
         return list(chosen_words(self.explanation, max(self.ks)))
 
-    def purity(self, k: int, *, distinct: bool = False) -> Tensor:
-        """The share of words that say nothing among the first k."""
-        return empty_share((words[:k] for words in self.words), self.stop_words, distinct=distinct)
+    def first(self, k: int) -> Iterator[list[str]]:
+        """The k strongest words of every text."""
+        return (words[:k] for words in self.words)
+
+    def relations(self, *, released: bool = False) -> Related:
+        """Which words belong together, or as the authors' code has it."""
+        found: Related = needed(self.related, "related words")
+        return as_released(found) if released else found
 
 
 @dataclass(frozen=True)
@@ -110,19 +115,13 @@ def needed(thing: Any, what: str) -> Any:
 EXTRAS: dict[str, Extra] = {
     "class_faithfulness": Extra(of_all_classes, "higher", "share"),
     "pairwise_iou": Extra(lambda case, k: pairwise_iou(case.explanation, k=k), "lower", "share"),
-    "purity": Extra(lambda case, k: case.purity(k), "lower", "share"),
-    "purity_distinct": Extra(lambda case, k: case.purity(k, distinct=True), "lower", "share"),
-    "brevity": Extra(
-        lambda case, k: brevity(case.explanation, k=k, related=needed(case.related, "related words")), "lower", "clusters"
-    ),
-    "brevity_released": Extra(
-        lambda case, k: brevity_released(case.explanation, k=k, related=needed(case.related, "related words")),
-        "lower",
-        "clusters",
-    ),
+    "purity": Extra(lambda case, k: empty_share(case.first(k), case.stop_words), "lower", "share"),
+    "purity_distinct": Extra(lambda case, k: empty_share(case.first(k), case.stop_words, distinct=True), "lower", "share"),
+    "brevity": Extra(lambda case, k: cluster_counts(case.first(k), case.relations()), "lower", "clusters"),
+    "brevity_released": Extra(lambda case, k: cluster_counts(case.first(k), case.relations(released=True)), "lower", "clusters"),
     "iou": Extra(
-        lambda case, k: iou_stability(
-            case.explanation, needed(case.near, "encoder=..., texts -> vectors"), k=k, stop_words=case.stop_words
+        lambda case, k: shared_words(
+            case.first(k), needed(case.near, "encoder=..., texts -> vectors, or near=..."), case.stop_words
         ),
         "higher",
         "share",
@@ -158,6 +157,7 @@ def evaluate(
     controls: Sequence[str] = CONTROLS,
     control_rows: int = 500,
     encoder: Encoder | None = None,
+    near: Sequence[Sequence[int]] | None = None,
     train: Any = None,
     judge: Predictor | None = None,
     seed: int = 0,
@@ -170,7 +170,8 @@ def evaluate(
     box: the black box behind explanations, `explainer.box_`, where no explainer is handed over.
     controls: the rows that show whether a method is better than nothing (random) and than one list for all inputs (lexicon, for
     texts and tables), on the first `control_rows` inputs.
-    encoder: texts -> vectors, for the metric "iou". train: inputs that the judge of "eval_x" is trained on; or judge: that judge.
+    encoder: texts -> vectors, for the metric "iou"; or near: each text's neighbours, as `near_ones` finds them.
+    train: inputs that the judge of "eval_x" is trained on; or judge: that judge.
     """
     names = wanted_metrics(metrics)
     ks = checked_ks(k)
@@ -187,7 +188,8 @@ def evaluate(
     fills = list(seen.features.fills if fills is None else fills)
     listed = stop_words()
     related = wordnet().related if any(name.startswith("brevity") for name in names) else None
-    near = near_ones(first, encoder) if "iou" in names and encoder is not None else None
+    if near is None and "iou" in names and encoder is not None:
+        near = near_ones(first, encoder)
     if judge is None and "eval_x" in names and train is not None:
         judge = trained_judge(seen, train, seed)
 

@@ -7,6 +7,7 @@ import io
 import os
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from aimwise.explanation import Explanation
 from aimwise.metrics import ablations
 from aimwise.metrics.faithfulness import class_faithfulness
 from aimwise.metrics.stability import Encoder
-from aimwise.scores.evaluate import evaluate
+from aimwise.scores.evaluate import evaluate, near_ones
 from aimwise.study.cells import Facts
 from aimwise.study.paper.boxes import Task, labels, task
 
@@ -60,7 +61,6 @@ def cell(facts: Facts) -> Facts:
 
 def of_texts(found: Task, explainer: Explainer, explanation: Explanation, test: Any, facts: Facts) -> Facts:
     """Every figure of a text table, and with the first seed the key words of the drawn texts."""
-    texts = found.data.test.inputs[: len(explanation)]
     figures = scored(
         explainer,
         explanation,
@@ -68,7 +68,7 @@ def of_texts(found: Task, explainer: Explainer, explanation: Explanation, test: 
         ks=TEXT_KS,
         metrics=(*REMOVAL, *WORDS),
         fills=FILLS,
-        encoder=lambda _: encoder(facts["encoder"])(texts),
+        near=near(facts["data"], facts["scale"], len(explanation), facts["encoder"]),
     )
     figures |= of_classes(explainer, explanation, test, CLASS_K, FILLS)
     if facts["seed"] == 0:
@@ -99,13 +99,11 @@ def scored(
     ks: Sequence[int],
     metrics: Sequence[str],
     fills: Sequence[str],
-    encoder: Encoder | None = None,
+    near: Sequence[Sequence[int]] | None = None,
 ) -> Facts:
     """The means of metrics as "metric@K fill"; a mean of nothing is left out."""
     named = [name for name in metrics if explainer.every_class or name != "pairwise_iou"]
-    scores = evaluate(
-        {"it": explanation}, test, box=explainer.box_, k=ks, metrics=named, fills=fills, controls=(), encoder=encoder
-    )
+    scores = evaluate({"it": explanation}, test, box=explainer.box_, k=ks, metrics=named, fills=fills, controls=(), near=near)
     return {f"{s.metric}@{s.k}" + (f" {s.fill}" if s.fill else ""): s.mean for s in scores.rows if s.k and s.mean == s.mean}
 
 
@@ -114,11 +112,23 @@ def of_classes(explainer: Explainer, explanation: Explanation, test: Any, k: int
     if not explainer.every_class:
         return {}
     figures = {}
-    for fill in fills:
-        for c in range(len(explanation.classes)):
-            asked = ablations(explainer.box_, test, explanation, ks=(k,), fill=fill, target=c)[0]
+    for c in range(len(explanation.classes)):
+        order = explanation.order(c)
+        for fill in fills:
+            asked = ablations(explainer.box_, test, explanation, ks=(k,), fill=fill, target=c, orders=(order, order))[
+                0
+            ]  # what is left without them is not looked at
             figures[f"class_faithfulness {c}@{k} {fill}"] = float(class_faithfulness(asked).mean())
     return figures
+
+
+@cache
+def near(data: str, scale: str, rows: int, meanings: str) -> list[list[int]]:
+    """The neighbours of each of the first test texts; they are the same for all methods."""
+    found = task(data, scale)
+    texts = found.data.test.inputs[:rows]
+    some = METHODS["random"]().fit(found.box, found.train[:FEW], features=found.features)
+    return near_ones(some.explain(found.test[:rows]), lambda _: encoder(meanings)(texts))
 
 
 def encoder(name: str) -> Encoder:

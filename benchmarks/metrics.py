@@ -1,14 +1,15 @@
 """Every metric for every kind of method on the paper's texts: AIM's recipes, integrated gradients, occlusion, lexicon, random.
 
     python -m benchmarks.metrics [--sets imdb ag_news hatexplain] [--methods paper released default ig occlusion lexicon random]
-                                 [--seeds 1] [--rows 5000] [--jobs 3] [--out results/metrics.json]
+                                 [--seeds 1] [--rows 5000] [--jobs 3] [--quick] [--out results/metrics.json]
 
 Every cell (data set, method, seed) is written to the file when it is done; the same command goes on with those that are missing.
 All methods of a data set explain the same trained network and the same first `rows` test texts. Each figure is a mean over the
 texts with its 95 % bootstrap interval; words are taken away in place and packed. The normalised curve (naopc), which searches for
 the best and the worst order, is of the first few texts; every method is also fitted to the network with random weights and with
 another seed (sanity). The stability metric's meanings are those of a sentence-transformers model in the folder `--encoder`, or
-else of latent semantic analysis of the texts (lsa).
+else of latent semantic analysis of the texts (lsa). --quick is for a machine without a GPU: the same for the small black boxes of
+`aimwise reproduce --quick`, from which explainers learn by 1,500 texts, in a file of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import os
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 import aimwise
-from aimwise.data import load
+from aimwise.data.readers import Reader
 from aimwise.data.texts import hatexplain_rationales
 from aimwise.errors import Collapsed
 from aimwise.explanation import Explanation
@@ -36,14 +36,16 @@ from aimwise.scores.evaluate import evaluate
 from aimwise.scores.sanity import amortization_gap, sanity
 from aimwise.study.cells import Facts
 from aimwise.study.machine import module_command
+from aimwise.study.paper.boxes import TEXTS, task
 from aimwise.study.paper.work import ENCODER, near
 from aimwise.study.run import Study, refuse_failures
 from aimwise.study.store import OneFile
 from benchmarks.judges import kept_judge
-from benchmarks.texts import FILLS, METHODS, asked, note_readers, reader
+from benchmarks.texts import FILLS, METHODS, note_readers
 
 KS = (1, 3, 5, 10)
-SETS = ("imdb", "ag_news", "hatexplain")
+QUICK = {"paper": aimwise.AIM.paper, "released": aimwise.AIM.released, "default": aimwise.AIM}
+QUICK_BATCH = 50  # of the paper's recipes, for the few texts there are to learn from
 RIVALS = ("ig", "occlusion", "lexicon", "random")
 LEARNS = ("paper", "released", "default", "lexicon")
 GAP_ROWS, GAP_BUDGET = 100, 512
@@ -57,15 +59,18 @@ ASKED = (
 )  # fmt: skip
 
 
-def explainer_for(method: str, data: str) -> aimwise.Explainer:
+def explainer_for(method: str, data: str, scale: str) -> aimwise.Explainer:
     if method in RIVALS:
         return aimwise.METHODS[method]()
-    return METHODS[method](data)
+    if scale == "full":
+        return METHODS[method](data)
+    made = QUICK[method]()
+    return made if method == "default" else replace(made, batch_size=QUICK_BATCH)
 
 
-def with_places(explanation: Explanation, texts: list[str], found: Any) -> Explanation:
+def with_places(explanation: Explanation, texts: list[str], reader: Reader) -> Explanation:
     """The explanation of ids with the places that they have in the texts."""
-    spans = found.tokenizer(texts)["offset_mapping"].numpy()[:, : explanation.present.shape[1]]
+    spans = reader.tokenizer(texts)["offset_mapping"].numpy()[:, : explanation.present.shape[1]]
     return replace(explanation, spans=spans, sources=tuple(texts))
 
 
@@ -89,15 +94,14 @@ def plausibility(explanation: Explanation) -> dict[str, float]:
 
 def cell(facts: Facts) -> Facts:
     """One method on one data set, and all its figures."""
-    data, method, seed, rows, meanings = (facts[name] for name in ("data", "method", "seed", "rows", "meanings"))
-    box, train, test, words = asked(data)
-    loaded, found = load(data), reader(data).network
-    test, texts = test[:rows], loaded.test.inputs[:rows]
-    explainer = explainer_for(method, data)
+    data, method, scale, rows = (facts[name] for name in ("data", "method", "scale", "rows"))
+    found = task(data, scale)
+    train, test = found.train, found.test[:rows]
+    explainer = explainer_for(method, data, scale)
     done: Facts = {"settings": repr(explainer), "texts": len(test)}
     try:
         learns = train if method in LEARNS else train[:FEW]
-        explainer.fit(box, learns, features=aimwise.Tokens(words=words), seed=seed)
+        explainer.fit(found.box, learns, features=found.features, seed=facts["seed"])
     except Collapsed as e:
         return {**done, "collapsed": str(e)}
     named = [name for name in ASKED if explainer.every_class or name not in ("class_faithfulness", "pairwise_iou")]
@@ -112,8 +116,8 @@ def cell(facts: Facts) -> Facts:
         metrics=named,
         fills=FILLS,
         controls=(),
-        near=near(data, "full", len(test), meanings),
-        judge=kept_judge(data, explainer.box_, train),
+        near=near(data, scale, len(test), facts["meanings"]),
+        judge=kept_judge(data if scale == "full" else f"{data}-{scale}", explainer.box_, train),
         seed=0,
     )
     done["scores"] = [
@@ -124,7 +128,8 @@ def cell(facts: Facts) -> Facts:
     normalised = naopc(explainer.box_, test[:SEARCHED], some, ks=SEARCHED_KS)
     done |= {"naopc": float(normalised.mean()), "naopc texts": len(some)}
     if data == "hatexplain":
-        done |= plausibility(with_places(explanation, texts, found))
+        assert found.reader is not None
+        done |= plausibility(with_places(explanation, found.data.test.inputs[:rows], found.reader))
     if isinstance(explainer, aimwise.AIM):
         gap = amortization_gap(explainer, test[:GAP_ROWS], budget=GAP_BUDGET)
         done |= {"gap one pass": gap.one_pass, "gap refined": gap.refined}
@@ -138,21 +143,23 @@ def cell(facts: Facts) -> Facts:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--sets", nargs="+", choices=TEXTS, default=TEXTS)
     parser.add_argument("--methods", nargs="+", choices=[*METHODS, *RIVALS], default=["paper", "released", "default", *RIVALS])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", type=int, default=5000, help="test texts (%(default)s)")
     parser.add_argument("--encoder", default="lsa", help="lsa, or a folder with a model of sentence-transformers (%(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("results/metrics.json"))
+    parser.add_argument("--quick", action="store_true", help="small black boxes, few texts to learn from")
+    parser.add_argument("--out", type=Path, help="(results/metrics.json, or metrics_quick.json)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     os.environ[ENCODER], meanings = options.encoder, Path(options.encoder).name
-    store = OneFile(options.out)
+    scale = "quick" if options.quick else "full"
+    store = OneFile(options.out or Path("results", "metrics_quick.json" if options.quick else "metrics.json"))
     study = Study(store, "benchmarks.metrics:cell", module_command("benchmarks.metrics"))
-    note_readers(store, options.sets)
+    note_readers(store, options.sets, scale)
     wanted = [
-        {"data": name, "method": method, "seed": seed, "rows": options.rows, "meanings": meanings}
+        {"data": name, "scale": scale, "method": method, "seed": seed, "rows": options.rows, "meanings": meanings}
         for name in options.sets
         for method in options.methods
         for seed in range(options.seeds if method in ("paper", "released", "default") else 1)

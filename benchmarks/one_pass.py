@@ -27,10 +27,10 @@ from aimwise.explanation import Explanation
 from aimwise.files import read_json, write_text
 from aimwise.metrics.agreement import overlap
 from aimwise.study.machine import made_by, module_command
-from benchmarks.texts import BATCH, asked, reader
+from aimwise.study.paper.boxes import TEXTS, task
+from aimwise.study.paper.methods import BATCH, RELEASED_EPOCHS
 
 SEEDS, TOP = 3, 10
-RELEASED_EPOCHS = 10
 SAMPLES = 5000
 SLOW_TEXTS = 500  # that occlusion and integrated gradients are timed on
 TIMES = 5
@@ -55,7 +55,7 @@ def steadiness(explanations: list[Explanation]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", choices=["imdb", "ag_news", "hatexplain"], default="imdb")
+    parser.add_argument("--data", choices=TEXTS, default="imdb")
     parser.add_argument("--texts", type=int, default=5000, help="test texts that are explained (%(default)s)")
     parser.add_argument("--lime", type=int, default=100, help="of them by LIME (%(default)s)")
     parser.add_argument("--train", type=int, help="train texts (all)")
@@ -63,14 +63,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/one_pass.json"))
     options = parser.parse_args()
     torch.set_num_threads(1)
-    box, train, test, words = asked(options.data)
-    train, test, features = train[: options.train], test[: options.texts], aimwise.Tokens(words=words)
+    of = task(options.data, "full")
+    box, train, test, features = of.box, of.train[: options.train], of.test[: options.texts], of.features
     known = read_json(options.out) if options.out.is_file() else {}
     found: dict[str, object] = {
         **known,
         **made_by(module_command("benchmarks.one_pass")),
         "data": options.data,
-        "accuracy": reader(options.data).network.test_accuracy,
+        "accuracy": of.accuracy,
         "train": len(train),
         "texts": len(test),
     }

@@ -30,10 +30,11 @@ from aimwise.metrics.leakage import Predictor
 from aimwise.scores.evaluate import evaluate
 from aimwise.study.cells import Facts
 from aimwise.study.machine import module_command
+from aimwise.study.paper import boxes
 from aimwise.study.paper.work import CLASS_K, of_classes
 from aimwise.study.run import Study, refuse_failures
 from aimwise.study.store import OneFile
-from benchmarks import candidates, texts
+from benchmarks import candidates
 from benchmarks.judges import kept_judge
 
 ROWS = 2000  # test inputs that are explained
@@ -55,9 +56,8 @@ class Task:
 
 
 def text_task(name: str) -> Task:
-    box, train, test, words = texts.asked(name)
-    accuracy = texts.reader(name).network.test_accuracy
-    return Task(box, train, test[:ROWS], aimwise.Tokens(words=words), None, ("in_place", "packed"), (1, 3, 5, 10), accuracy)
+    of = boxes.task(name, "full")
+    return Task(of.box, of.train, of.test[:ROWS], of.features, None, ("in_place", "packed"), (1, 3, 5, 10), of.accuracy)
 
 
 def image_task(name: str, features: aimwise.Features, ks: tuple[int, ...]) -> Task:

@@ -22,23 +22,19 @@ from rich.console import Console
 from rich.table import Table
 
 import aimwise
-from aimwise.data import load, zoo
 from aimwise.errors import Collapsed
-from aimwise.files import sha256
 from aimwise.metrics import ablate
 from aimwise.metrics.faithfulness import faithfulness
 from aimwise.study.cells import Facts, mean_of
 from aimwise.study.machine import module_command
+from aimwise.study.paper.boxes import ROWS, TEXTS, task
+from aimwise.study.paper.methods import BATCH, EPOCHS
 from aimwise.study.run import Study, refuse_failures
 from aimwise.study.store import OneFile
 
 KS = (1, 2, 3, 5, 10)
 FILLS = ("in_place", "packed")
 SEARCHED = 100  # texts that the oracle looks at
-ROWS = 1024  # texts that a black box is asked about at once
-EPOCHS = {"imdb": 8, "ag_news": 12, "hatexplain": 20}  # of AIM.paper(); the best one is kept
-BATCH = {"imdb": 50, "ag_news": 400, "hatexplain": 400}  # as in the released code
-READER_EPOCHS = {"imdb": 6, "ag_news": 8, "hatexplain": 25}  # at most; the best one by the dev part is kept
 METHODS = {
     "paper": lambda name: replace(aimwise.AIM.paper(epochs=EPOCHS[name]), batch_size=BATCH[name]),
     "released": lambda name: replace(aimwise.AIM.released(epochs=EPOCHS[name]), batch_size=BATCH[name]),
@@ -47,36 +43,18 @@ METHODS = {
 }
 
 
-def reader(name: str) -> zoo.Kept:
-    """The black box for a data set, from the cache or trained."""
-    return zoo.kept(name, epochs=READER_EPOCHS[name])
-
-
-def prepare(name: str) -> Facts:
+def prepare(name: str, scale: str = "full") -> Facts:
     """Train a black box if it is not there yet, and say which it is."""
-    made = reader(name)
-    return {
-        "network": made.network.network,
-        "test_accuracy": made.network.test_accuracy,
-        "epochs": made.network.epochs,
-        "sha256": sha256(made.path / "weights.safetensors"),
-    }
+    found = task(name, scale)
+    assert found.reader is not None
+    known = {"network": found.network, "test_accuracy": found.accuracy}
+    return {**known, "epochs": found.reader.epochs, "sha256": found.sha256}
 
 
-def note_readers(store: OneFile, names: Sequence[str]) -> None:
+def note_readers(store: OneFile, names: Sequence[str], scale: str = "full") -> None:
     """Keep which black boxes the cells of a file are about."""
     known = dict(store.said().get("readers", {}))
-    store.note({"readers": known | {name: prepare(name) for name in names}})
-
-
-def asked(name: str) -> tuple[aimwise.TorchBox, torch.Tensor, torch.Tensor, list[str]]:
-    """The black box, the ids it is fitted and judged on, and its words."""
-    torch.set_num_threads(1)
-    data, found = load(name), reader(name).network
-    box = aimwise.TorchBox(found.module, output="logits", class_names=data.classes)
-    box.rows_per_call = ROWS
-    place = next(found.module.parameters()).device
-    return box, found.encode(data.train.inputs).to(place), found.encode(data.test.inputs).to(place), list(found.vocabulary.words)
+    store.note({"readers": known | {name: prepare(name, scale) for name in names}})
 
 
 def cell(facts: Facts) -> Facts:
@@ -84,11 +62,11 @@ def cell(facts: Facts) -> Facts:
     data, method, seed = facts["data"], facts["method"], facts["seed"]
     if method == "oracle":
         return oracle(data)
-    box, train, test, words = asked(data)
-    explainer = METHODS[method](data)
+    found = task(data, "full")
+    test, explainer = found.test, METHODS[method](data)
     done: Facts = {"settings": repr(explainer), "texts": len(test)}
     try:
-        explainer.fit(box, train, features=aimwise.Tokens(words=words), seed=seed)
+        explainer.fit(found.box, found.train, features=found.features, seed=seed)
     except Collapsed as e:
         return {**done, "collapsed": str(e)}
     started = time.perf_counter()
@@ -103,7 +81,7 @@ def cell(facts: Facts) -> Facts:
         turned = [
             100
             * float((ablate(explainer.box_, test, explanation, k=10, fill=fill, target=c).kept[0].argmax(-1) == c).float().mean())
-            for c in range(len(box.class_names or ()))
+            for c in range(len(found.data.classes))
         ]
         figures |= {f"class {fill}@10": sum(turned) / len(turned), f"classes {fill}@10": turned}
     fit = {"fit_seconds": explainer.fit_seconds_, "queries": explainer.queries_, "explain_seconds": seconds}
@@ -119,8 +97,8 @@ def cell(facts: Facts) -> Facts:
 
 def oracle(name: str) -> Facts:
     """How often a greedy search over words, ten at most, finds some that keep the prediction, in place."""
-    box, _, test, _ = asked(name)
-    test = test[:SEARCHED]
+    found = task(name, "full")
+    box, test = found.box, found.test[:SEARCHED]
     wanted = box.probs(test).argmax(1)
     kept = torch.zeros_like(test, dtype=torch.bool)
     right = torch.zeros(len(test), dtype=torch.bool, device=test.device)
@@ -170,7 +148,7 @@ def table(cells: OneFile, options: argparse.Namespace) -> Table:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", choices=list(EPOCHS), default=list(EPOCHS))
+    parser.add_argument("--sets", nargs="+", choices=TEXTS, default=TEXTS)
     methods = [*METHODS, "oracle"]
     parser.add_argument("--methods", nargs="+", choices=methods, default=methods)
     parser.add_argument("--seeds", type=int, default=3)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aimwise.blackbox import as_blackbox
 from aimwise.data import Dataset, Split
-from aimwise.data.networks import TEXT_NETWORKS
+from aimwise.data.networks import TEXT_NETWORKS, BiGRU, WordCNN
 from aimwise.data.readers import RECIPES, Reader, Vocabulary, train_reader
 from aimwise.errors import BadFeatures, UnknownName
 
@@ -121,3 +121,28 @@ def test_the_papers_recipes_and_unknown_sets():
     }
     with pytest.raises(UnknownName, match="text black box 'wine'"):
         train_reader(toy("wine"))
+
+
+def test_the_last_place_needs_one_step_of_the_way_back() -> None:
+    torch.manual_seed(0)
+    net = BiGRU(30, 2).eval()
+    both = torch.nn.GRU(100, 250, batch_first=True, bidirectional=True)
+    for end, part in (("", net.forth), ("_reverse", net.back)):
+        for name, value in part.named_parameters():
+            getattr(both, name.removesuffix("_l0") + "_l0" + end).data.copy_(value)
+    x = torch.randint(1, 30, (4, 12)) * (torch.arange(12) < torch.tensor([12, 7, 3, 0])[:, None])
+    with torch.no_grad():
+        torch.testing.assert_close(net(x), net.head(both(net.embedding(x))[0][:, -1]))
+
+
+@pytest.mark.parametrize("lengths", [(25, 7, 3), (12, 1, 0), (0, 0, 0), (17, 16, 15)])
+def test_padding_behind_the_longest_text_is_read_once(lengths: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    net = WordCNN(30, 4).eval()
+    x = torch.randint(1, 30, (3, 25)) * (torch.arange(25) < torch.tensor(lengths)[:, None])
+    with torch.no_grad():
+        words = net.embedding(x).transpose(1, 2)
+        whole = net.head(torch.cat([f(words).relu().amax(2) for f in net.filters], 1))
+        torch.testing.assert_close(net(x), whole)
+        for one in range(3):  # what a text is read with does not matter
+            torch.testing.assert_close(net(x[one : one + 1])[0], whole[one])

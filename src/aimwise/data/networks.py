@@ -9,37 +9,46 @@ import torch
 from torch import Tensor, nn
 
 from aimwise.errors import BadFeatures
+from aimwise.features.words import PAD
 
 
 class BiGRU(nn.Module):
     """Embedding 100, a GRU of 250 each way, its states at the last place through two dense layers (IMDB).
 
-    The last place is mostly padding, so that what was read has to survive padding.
+    The last place is mostly padding, so that what was read has to survive padding. The way back has read one place there, so
+    that it needs one step only.
     """
 
     def __init__(self, ids: int, classes: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(ids, 100)
-        self.gru = nn.GRU(100, 250, batch_first=True, bidirectional=True)
+        self.forth, self.back = nn.GRU(100, 250, batch_first=True), nn.GRUCell(100, 250)
         self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(500, 250), nn.ReLU(), nn.Dropout(0.1), nn.Linear(250, classes))
 
     def forward(self, x: Tensor) -> Tensor:
-        states, _ = self.gru(self.embedding(x))  # (B, d, 500)
-        scores: Tensor = self.head(states[:, -1])
+        words = self.embedding(x)  # (B, d, 100)
+        _, last = self.forth(words)  # (1, B, 250)
+        scores: Tensor = self.head(torch.cat([last[0], self.back(words[:, -1])], 1))
         return scores
 
 
 class WordCNN(nn.Module):
-    """Embedding 100, 250 filters each of the widths 10, 3, 3 and 1, their maxima through two dense layers (AG News)."""
+    """Embedding 100, 250 filters each of the widths 10, 3, 3 and 1, their maxima through two dense layers (AG News).
+
+    Padding is read like a word, but once: behind a window that has nothing else in it, no maximum changes any more.
+    """
+
+    widths = (10, 3, 3, 1)
 
     def __init__(self, ids: int, classes: int) -> None:
         super().__init__()
         self.embedding = small_embedding(ids, 100)
-        self.filters = nn.ModuleList(nn.Conv1d(100, 250, width) for width in (10, 3, 3, 1))
+        self.filters = nn.ModuleList(nn.Conv1d(100, 250, width) for width in self.widths)
         self.head = nn.Sequential(nn.Linear(1000, 250), nn.ReLU(), nn.Dropout(0.1), nn.Linear(250, classes))
 
     def forward(self, x: Tensor) -> Tensor:
-        words = self.embedding(x).transpose(1, 2)  # (B, 100, d)
+        enough = longest(x) + max(self.widths)
+        words = self.embedding(x)[:, :enough].transpose(1, 2)  # (B, 100, d)
         scores: Tensor = self.head(torch.cat([f(words).relu().amax(2) for f in self.filters], 1))
         return scores
 
@@ -78,6 +87,12 @@ class LSTMTransformer(nn.Module):
         _, (last, _) = self.lstm(words)
         scores: Tensor = self.head(torch.cat([last[0], last[1]], 1))
         return scores
+
+
+def longest(x: Tensor) -> int:
+    """How many words the longest of some texts has."""
+    read = (x != PAD).any(0).nonzero()
+    return int(read[-1]) + 1 if len(read) else 0
 
 
 def small_embedding(ids: int, size: int) -> nn.Embedding:

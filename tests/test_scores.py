@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.ensemble import RandomForestClassifier
 from torch import nn
 
 import aimwise
@@ -215,8 +216,40 @@ def test_sanity_of_an_explainer(inputs):
     assert got.random_model < got.seeds - 0.3
     assert abs(got.random_model_ranks) < 0.5
     assert got.classes < 0.5
+    assert np.isnan(got.random_labels)
+    assert got.collapsed == ()
     closed = sanity(aimwise.AIM(**QUICK).fit(three_decide, inputs[:300]), inputs[:300], inputs[300:], k=1)
     assert closed.random_model < closed.seeds - 0.3
+
+
+def test_a_model_of_shuffled_labels_has_other_explanations(inputs):
+    train, test = inputs[:300], inputs[300:]
+    said = (three_decide(train)[:, 1] > 0.5).astype(int)
+    taught = RandomForestClassifier(random_state=0).fit(train, said)
+    wrong = RandomForestClassifier(random_state=0).fit(train, np.random.default_rng(0).permutation(said))
+    explainer = aimwise.AIM(**QUICK).fit(taught, train)
+    got = sanity(explainer, train, test, k=3, mistaught=wrong)
+    assert got.random_labels < got.seeds - 0.2
+    assert got.random_labels < got.chance + 0.2
+    assert sanity(explainer, train, test, k=3, mistaught=taught).random_labels > got.random_labels + 0.2
+    other = RandomForestClassifier(random_state=0).fit(train, np.where(said, "yes", "no"))
+    with pytest.raises(BadSetting, match="has the classes no, yes; wanted those of the explained one, 0, 1"):
+        sanity(explainer, train, test, k=3, mistaught=other)
+
+
+def test_a_fit_that_collapses_is_a_finding_of_sanity(inputs):
+    train, test = inputs[:300], inputs[300:]
+    explainer = aimwise.AIM(**QUICK).fit(three_decide, train)
+    noisy = np.random.default_rng(0)
+
+    def unsure(x):
+        p = noisy.random((len(x), 1))
+        return np.hstack([p, 1 - p])
+
+    got = sanity(explainer, train, test, k=3, mistaught=unsure)
+    assert got.collapsed == ("random_labels",)
+    assert np.isnan(got.random_labels)
+    assert got.seeds > 0.3
 
 
 def test_comparing_methods(fitted, inputs):

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from aimwise.blackbox import FunctionBox, TextBox, TorchBox
+from aimwise.blackbox import FunctionBox, TextBox, TorchBox, as_blackbox
 from aimwise.blackbox.base import BlackBox
+from aimwise.errors import BadSetting, Collapsed
 from aimwise.explainers.base import CHECK_DRAWS, Explainer, overlap
 from aimwise.explanation import Explanation
 from aimwise.masked import Masked
@@ -25,7 +26,10 @@ SHARP = 2.0  # how far random answers are from even
 
 @dataclass(frozen=True)
 class Sanity:
-    """What an explainer did in each check; overlaps are of the top k features, intersection over union."""
+    """What an explainer did in each check; overlaps are of the top k features, intersection over union.
+
+    NaN is what was not asked for, or could not be measured since that fit was refused (`collapsed` has its name).
+    """
 
     k: int
     chance: float
@@ -34,42 +38,70 @@ class Sanity:
     """Overlap with the explanations of the model with random weights, or of a random network: near chance is right."""
     random_model_ranks: float
     """Spearman's correlation with those: near 0 is right."""
+    random_labels: float
+    """Overlap with the explanations of a model that was trained on shuffled labels: near chance is right."""
     seeds: float
     """Overlap between two training seeds: near 1 is right."""
     classes: float
     """Overlap between the explanations of two classes of one input: low is right."""
     same: bool
     """Whether explaining twice gives the same weights."""
+    collapsed: tuple[str, ...] = ()
+    """The checks whose fit was refused as collapsed."""
 
 
-def sanity(explainer: Explainer, train: Any, inputs: Any, *, k: int = 5, seed: int = 0) -> Sanity:
-    """Fit an explainer's method again on a randomised model and with another seed, and compare what they say of the inputs."""
+def sanity(explainer: Explainer, train: Any, inputs: Any, *, k: int = 5, seed: int = 0, mistaught: Any = None) -> Sanity:
+    """Fit an explainer's method again on a randomised model and with another seed, and compare what they say of the inputs.
+
+    mistaught: a model like the explained one that was trained on shuffled labels, to be explained too: what it learned by heart
+    is not what the explained one knows, so that the explanations must differ.
+    """
     box = explainer._fitted()
     own = explainer.explain(inputs)
     names = None if box.blackbox.class_names is not None else explainer.classes_
+    only, lost = own.only is not None, []
 
-    def again(model: BlackBox, seed: int) -> Explanation:
+    def again(check: str, model: BlackBox, seed: int) -> Explanation | None:
         new = type(explainer)(**explainer.get_params())
-        return new.fit(model, train, features=box.features, class_names=names, seed=seed).explain(inputs)
+        try:
+            made = new.fit(model, train, features=box.features, class_names=names, seed=seed).explain(inputs)
+        except Collapsed:
+            lost.append(check)
+            return None
+        return with_weights(own, made.towards()) if only else made
 
-    spoiled = again(randomised(box, train, len(explainer.classes_), seed), explainer.seed_ + 1)  # another start as well
-    other = again(box.blackbox, explainer.seed_ + 1)
-    twice = explainer.explain(inputs)
-    target = own.prediction
-    only = own.only is not None
+    def alike(other: Explanation | None) -> float:
+        return float("nan") if other is None else float(top_overlap(own, other, k=k, target=own.prediction).mean())
+
+    another = explainer.seed_ + 1  # another start as well
+    spoiled = again("random_model", randomised(box, train, len(explainer.classes_), seed), another)
+    misled = None if mistaught is None else again("random_labels", like_classes(explainer, mistaught), another)
+    other = again("seeds", box.blackbox, another)
+    ranks = None if spoiled is None else rank_correlation(own, spoiled, target=own.prediction)
     drawn = np.random.default_rng(seed).random((2, *own.present.shape))
     chance = [with_weights(own, torch.from_numpy(noise).float()) for noise in drawn]
-    spoiled, other = (one if one.only is None else with_weights(own, one.towards()) for one in (spoiled, other))
-    ranks = rank_correlation(own, spoiled, target=target)
     return Sanity(
         k=k,
         chance=float(top_overlap(*chance, k=k).mean()),
-        random_model=float(top_overlap(own, spoiled, k=k, target=target).mean()),
-        random_model_ranks=float(ranks.nanmean()),
-        seeds=float(top_overlap(own, other, k=k, target=target).mean()),
+        random_model=alike(spoiled),
+        random_model_ranks=float("nan") if ranks is None else float(ranks.nanmean()),
+        random_labels=alike(misled),
+        seeds=alike(other),
         classes=float("nan") if only else float(pairwise_iou(own, k=k).mean()),
-        same=bool(torch.equal(own.weights, twice.weights)),
+        same=bool(torch.equal(own.weights, explainer.explain(inputs).weights)),
+        collapsed=tuple(lost),
     )
+
+
+def like_classes(explainer: Explainer, model: Any) -> BlackBox:
+    """Another model with the classes of the explained one."""
+    found = as_blackbox(model).class_names
+    if found is not None and not explainer.named_ and found != explainer.classes_:
+        raise BadSetting(
+            f"The mistaught model has the classes {', '.join(found)}; wanted those of the explained one, "
+            f"{', '.join(explainer.classes_)}. Train it on the same labels, shuffled."
+        )
+    return as_blackbox(model, class_names=explainer.classes_)
 
 
 def randomised(box: Masked, train: Any, classes: int, seed: int) -> BlackBox:

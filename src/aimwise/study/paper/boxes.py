@@ -13,12 +13,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from aimwise.blackbox import BlackBox, SklearnBox, TorchBox
 from aimwise.data import Dataset, Split, load, store, zoo
-from aimwise.data.readers import Reader, Vocabulary
+from aimwise.data.readers import Reader, Vocabulary, train_reader
 from aimwise.data.trained import CONFIG, learn
+from aimwise.device import resolve_device
 from aimwise.features import Columns, Features, Patches, Pixels, Tokens
 from aimwise.files import read_json
 from aimwise.training import Plan
@@ -96,26 +98,50 @@ def text_task(name: str, scale: str) -> Task:
         kept = zoo.kept(name, epochs=READER_EPOCHS[name]).network
         assert isinstance(kept, Reader)
         found = kept
-    box = TorchBox(found.module, output="logits", class_names=data.classes)
-    box.rows_per_call = ROWS
-    place = next(found.module.parameters()).device
+    box, place = reading(found), next(found.module.parameters()).device
     train, test = (found.encode(part.inputs).to(place) for part in (data.train, data.test))
     words = Tokens(words=list(found.vocabulary.words))
     return Task(box, data, train, test, words, sha, found.test_accuracy, found.network, found)
 
 
+def reading(reader: Reader) -> TorchBox:
+    """A network that reads texts as a black box over ids."""
+    box = TorchBox(reader.module, output="logits", class_names=reader.classes)
+    box.rows_per_call = ROWS
+    return box
+
+
 def small_reader(name: str) -> Reader:
-    """The quick black box for texts."""
+    """The quick black box for texts, from the cache or trained."""
     folder = home(name, "quick")
     if (folder / CONFIG).is_file():
         return Reader.load(folder)
-    data = load(name)
+    made = small_reader_of(load(name))
+    made.save(folder)
+    return made
+
+
+def mistaught(name: str, scale: str) -> TorchBox:
+    """A data set's network for texts, trained on shuffled labels; from the cache or trained."""
+    place, folder = resolve_device("auto"), store.home() / "zoo" / f"{name}-{scale}-shuffled"
+    if not (folder / CONFIG).is_file():
+        data = load(name)
+        labels = np.random.default_rng(0).permutation(data.train.labels)
+        data = replace(data, train=Split(data.train.inputs, labels))
+        quick = scale == "quick"
+        made = small_reader_of(data) if quick else train_reader(data, device=str(place), epochs=READER_EPOCHS[name])
+        made.save(folder)
+    found = Reader.load(folder)
+    found.module.to(place)
+    return reading(found)
+
+
+def small_reader_of(data: Dataset) -> Reader:
+    """A small network trained on a few thousand texts."""
     data = replace(data, train=first(data.train, QUICK_TEXTS), dev=data.dev and first(data.dev, QUICK_DEV))
     config = {"length": QUICK_LENGTH, "words": Vocabulary.learn(data.train.inputs, min_count=3).words[2:]}
     new = partial(Reader._build, "small_cnn", data.classes, config)
-    made = learn(new, data, Plan(epochs=QUICK_EPOCHS, batch_size=50, lr=2e-3), seed=0, device="cpu", epochs=None)
-    made.save(folder)
-    return made
+    return learn(new, data, Plan(epochs=QUICK_EPOCHS, batch_size=50, lr=2e-3), seed=0, device="cpu", epochs=None)
 
 
 def image_task(name: str, features: str) -> Task:

@@ -6,8 +6,8 @@
 Every cell (data set, method, seed) is written to the file when it is done; the same command goes on with those that are missing.
 All methods of a data set explain the same trained network and the same first `rows` test texts. Each figure is a mean over the
 texts with its 95 % bootstrap interval; words are taken away in place and packed. The normalised curve (naopc), which searches for
-the best and the worst order, is of the first few texts. For sanity every method is also fitted to the network with random weights,
-to one that was trained on shuffled labels, and with another seed. The stability metric's meanings are those of a
+the best and the worst order, is of the first few texts. For sanity every method is also fitted to the network with random
+weights, to one that was trained on shuffled labels, and with another seed. The stability metric's meanings are those of a
 sentence-transformers model in the folder `--encoder`, or else of latent semantic analysis of the texts (lsa). --quick is for a
 machine without a GPU: the same for the small black boxes of `aimwise reproduce --quick`, from which explainers learn by 1,500
 texts, in a file of its own.

@@ -1,14 +1,16 @@
 """Where the default recipe stands against the best of all rivals, cell by cell: what `benchmarks.recipes` found, as a page.
 
-    python -m benchmarks.standings [--results results/recipes.json] [--out docs/measured/recipes.md]
+    python -m benchmarks.standings [--results results/recipes.json results/recipes_ag_news.json] [--out docs/measured/recipes.md]
 
-A cell is a metric at one K under one fill on one data set. Methods that explain few inputs are compared on those alone.
+A cell is a metric at one K under one fill on one data set. Methods that explain few inputs are compared on those alone. What a
+later file says of a data set takes the place of what an earlier one says: its black box is another.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from statistics import mean, pstdev
 
@@ -16,8 +18,9 @@ from aimwise.files import write_text
 from aimwise.metrics import METRICS
 from aimwise.study.cells import Facts
 from aimwise.study.store import OneFile
-from benchmarks.recipes import RIVALS, SLOW, TASKS
+from benchmarks.recipes import RIVALS, SLOW, TASKS, TOP
 
+RESULTS = [Path("results/recipes.json"), Path("results/recipes_ag_news.json")]
 OURS = "default"
 FEW = " first rows"
 LEVEL = 1e-4
@@ -31,7 +34,7 @@ NAMES = {
 }
 INTRO = """# The default recipe against all rivals
 
-Written by `python -m benchmarks.standings` from `results/recipes.json` (`python -m benchmarks.recipes --judge`), which has every
+Written by `python -m benchmarks.standings` from `results/recipes*.json` (`python -m benchmarks.recipes --judge`), which have every
 figure. One black box for each data set, trained once and kept; the default recipe is the mean of its seeds. A cell is a metric at
 one K under one fill: faithfulness, sufficiency, comprehensiveness, +Δ and −Δ log-odds, class-specific faithfulness and EVAL-X.
 *Behind* are the cells in which some rival is better, with both figures; ± is the deviation over our seeds. LIME and Kernel SHAP
@@ -83,6 +86,13 @@ def standings(cells: list[Facts]) -> list[Standing]:
     return found
 
 
+def steadiness(cells: list[Facts]) -> float | None:
+    """The mean overlap of the top features between seeds, intersection over union; None where they are not known."""
+    tops = [[set(row) for row in c["tops"]] for c in cells if "tops" in c]
+    pairs = [pair for one, other in combinations(tops, 2) for pair in zip(one, other, strict=True)]
+    return mean(len(a & b) / len(a | b) for a, b in pairs) if pairs else None
+
+
 def section(data: str, cells: list[Facts]) -> str:
     """The part of the page about one data set."""
     found = standings(cells)
@@ -90,13 +100,17 @@ def section(data: str, cells: list[Facts]) -> str:
     rivals = [NAMES.get(name, name) for name in RIVALS if any(c["method"] == name for c in cells)]
     ours = [c for c in cells if c["method"] == OURS]
     devices = ", ".join(sorted({str(c["device"]) for c in cells}))
+    steady = steadiness(ours)
+    alike = (
+        "" if steady is None else f" The top {TOP} of two seeds overlap by {steady:.2f} (first {len(ours[0]['tops'])} inputs)."
+    )
     commits = ", ".join(sorted({str(c.get("commit", ""))[:7] for c in ours}))
     lines = [
         f"## {data}",
         "",
         f"Black box {100 * ours[0]['accuracy']:.1f} % accurate; {ours[0]['rows']} inputs, {len(ours)} seeds, commit {commits}; "
         f"{devices}. "
-        f"Rivals: {', '.join(rivals)}. **Ahead or level in {len(found) - len(behind)} of {len(found)} cells.**",
+        f"Rivals: {', '.join(rivals)}. **Ahead or level in {len(found) - len(behind)} of {len(found)} cells.**{alike}",
         "",
     ]
     if behind:
@@ -112,12 +126,14 @@ def section(data: str, cells: list[Facts]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=Path("results/recipes.json"))
+    parser.add_argument("--results", type=Path, nargs="+", default=RESULTS)
     parser.add_argument("--out", type=Path, default=Path("docs/measured/recipes.md"))
     options = parser.parse_args()
-    records = [c for c in OneFile(options.results).records() if "collapsed" not in c]
-    by_data = {name: [c for c in records if c["data"] == name] for name in TASKS}
-    parts = [section(name, cells) for name, cells in by_data.items() if any(c["method"] == OURS for c in cells)]
+    by_data: dict[str, list[Facts]] = {}
+    for file in options.results:
+        records = [c for c in OneFile(file).records() if "collapsed" not in c]
+        by_data |= {name: [c for c in records if c["data"] == name] for name in {c["data"] for c in records}}
+    parts = [section(name, by_data[name]) for name in TASKS if any(c["method"] == OURS for c in by_data.get(name, ()))]
     write_text(options.out, "\n".join([INTRO, *parts]))
 
 

@@ -34,11 +34,11 @@ NAMES = {
 }
 INTRO = """# The default recipe against all rivals
 
-Written by `python -m benchmarks.standings` from `results/recipes*.json` (`python -m benchmarks.recipes --judge`), which have every
-figure. One black box for each data set, trained once and kept; the default recipe is the mean of its seeds. A cell is a metric at
-one K under one fill: faithfulness, sufficiency, comprehensiveness, +Δ and −Δ log-odds, class-specific faithfulness and EVAL-X.
-*Behind* are the cells in which some rival is better, with both figures; ± is the deviation over our seeds. LIME and Kernel SHAP
-explain the first 100 inputs, and are compared on those.
+Written by `python -m benchmarks.standings` from `results/recipes*.json` (`python -m benchmarks.recipes --judge`), which have
+every figure. One black box for each data set, trained once and kept; the default recipe is the mean of its seeds. A cell is a
+metric at one K under one fill: faithfulness, sufficiency, comprehensiveness, +Δ and −Δ log-odds, class-specific faithfulness and
+EVAL-X. *Behind* are the cells in which some rival is better, with both figures; ± is the deviation over our seeds. LIME and
+Kernel SHAP explain the first 100 inputs, and are compared on those.
 """
 
 

@@ -19,7 +19,7 @@ import torch
 from aimwise.blackbox import BlackBox, SklearnBox, TorchBox
 from aimwise.data import Dataset, Split, load, store, zoo
 from aimwise.data.readers import Reader, Vocabulary, train_reader
-from aimwise.data.trained import CONFIG, learn
+from aimwise.data.trained import CONFIG, Trained, learn
 from aimwise.device import resolve_device
 from aimwise.features import Columns, Features, Patches, Pixels, Tokens
 from aimwise.files import read_json
@@ -76,8 +76,15 @@ def weights(data: str, scale: str) -> str:
         return task(data, scale).sha256
     folder = home(data, scale)
     if not (folder / CONFIG).is_file():
-        (small_reader(data) if scale == "quick" and data in TEXTS else zoo.kept(data, epochs=READER_EPOCHS.get(data)))
+        network(data, scale)
     return str(read_json(folder / CONFIG)["sha256"])
+
+
+def network(data: str, scale: str) -> Trained:
+    """A data set's network, from the cache or trained."""
+    if scale == "quick" and data in TEXTS:
+        return small_reader(data)
+    return zoo.kept(data, epochs=READER_EPOCHS.get(data)).network
 
 
 def home(data: str, scale: str) -> Path:
@@ -90,14 +97,10 @@ def home(data: str, scale: str) -> Path:
 def text_task(name: str, scale: str) -> Task:
     """A network that reads texts as ids."""
     torch.set_num_threads(1)
-    data, sha = load(name), weights(name, scale)
+    data, sha, found = load(name), weights(name, scale), network(name, scale)
+    assert isinstance(found, Reader)
     if scale == "quick":
-        found = small_reader(name)
         data = replace(data, train=first(data.train, QUICK_LEARNED))
-    else:
-        kept = zoo.kept(name, epochs=READER_EPOCHS[name]).network
-        assert isinstance(kept, Reader)
-        found = kept
     box, place = reading(found), next(found.module.parameters()).device
     train, test = (found.encode(part.inputs).to(place) for part in (data.train, data.test))
     words = Tokens(words=list(found.vocabulary.words))
@@ -147,7 +150,7 @@ def small_reader_of(data: Dataset) -> Reader:
 def image_task(name: str, features: str) -> Task:
     """A network that sees images, which are taken away to black, as in the paper."""
     torch.set_num_threads(1)
-    data, kept = load(name), zoo.kept(name).network
+    data, kept = load(name), network(name, "")
     box = TorchBox(kept.module, output="logits", class_names=data.classes)
     kind = Pixels(fill="zero") if features == "pixels" else Patches(7, fill="zero")
     return Task(box, data, data.train.inputs, data.test.inputs, kind, weights(name, ""), kept.test_accuracy, kept.network)

@@ -15,6 +15,7 @@ from aimwise.data import Dataset, Split
 from aimwise.data.networks import TEXT_NETWORKS, BiGRU, WordCNN
 from aimwise.data.readers import RECIPES, Reader, Vocabulary, train_reader
 from aimwise.errors import BadFeatures, UnknownName
+from aimwise.study.paper import boxes
 
 
 def toy(name="ag_news", rows=240):
@@ -146,3 +147,19 @@ def test_padding_behind_the_longest_text_is_read_once(lengths: tuple[int, ...]) 
         torch.testing.assert_close(net(x), whole)
         for one in range(3):  # what a text is read with does not matter
             torch.testing.assert_close(net(x[one : one + 1])[0], whole[one])
+
+
+def test_a_mistaught_network_is_trained_once_and_knows_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(boxes, "load", lambda name: toy(name))
+    data, taught = toy(), boxes.small_reader("ag_news")
+    ids, truth = taught.encode(data.test.inputs), torch.from_numpy(data.test.labels)
+    right = [float((box.probs(ids).argmax(1) == truth).float().mean()) for box in (boxes.reading(taught), mistaught())]
+    assert right[0] > 0.9
+    assert right[1] < 0.6
+    monkeypatch.setattr(boxes, "learn", None)  # it is kept
+    assert torch.equal(mistaught().probs(ids), mistaught().probs(ids))
+
+
+def mistaught():
+    return boxes.mistaught("ag_news", "quick")

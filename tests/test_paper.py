@@ -275,6 +275,22 @@ def test_offensive_texts_are_left_out_of_markdown(tmp_path, monkeypatch):
     assert "0.72" in texts["README.md"]
 
 
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        (FULL, "`aimwise reproduce --markdown docs`; the cells are in `paper/cells`"),
+        (QUICK, "`aimwise reproduce --quick --markdown docs`; the cells are in `paper-quick/cells`"),
+    ],
+)
+def test_markdown_says_how_it_was_made_without_a_machine_s_folders(tmp_path, scale, said):
+    from aimwise.study import markdown
+
+    markdown.write_markdown(Reproduction(tmp_path, scale), tmp_path / "docs")
+    texts = [file.read_text() for file in (tmp_path / "docs").glob("*.md")]
+    assert any(said in text for text in texts)
+    assert not any(str(tmp_path) in text for text in texts)
+
+
 def test_highlighting_keeps_the_text():
     assert highlighted("good & bad", [(7, 10), (0, 4)]) == "<mark>good</mark> &amp; <mark>bad</mark>"
 

@@ -23,15 +23,21 @@ def write_markdown(work: Reproduction, folder: Path) -> Path:
     boards = [work.board(table, records) for table in TABLES.values()]
     for board in boards:
         write_text(folder / f"{board.table.name}.md", page(board, folder))
-    write_text(folder / "README.md", index(boards, records))
+    write_text(folder / "README.md", index(boards, records, command(work, folder)))
     return folder / "README.md"
 
 
-def index(boards: list[Board], records: list[Facts]) -> str:
+def command(work: Reproduction, folder: Path) -> str:
+    """How these files are made, and of what; folders by their names where their place is of one machine only."""
+    into, cells = (path.name if path.is_absolute() else path.as_posix() for path in (folder, work.store.path))
+    return f"Made by `aimwise reproduce{' --quick' * work.scale.quick} --markdown {into}`; the cells are in `{cells}/cells`."
+
+
+def index(boards: list[Board], records: list[Facts], made: str) -> str:
     """What there is, the black boxes, and what the paper leaves open."""
     out = ["# The AIM paper, reproduced", ""]
     out += [f"**{QUICK}**", ""] if boards[0].scale.quick else []
-    out += ["Made by `aimwise reproduce --markdown docs/results`; the cells are in `results/paper/cells`.", ""]
+    out += [made, ""]
     lines = []
     for board in boards:
         states = [board.holds(claim) for claim in board.table.claims]
@@ -53,7 +59,7 @@ def index(boards: list[Board], records: list[Facts]) -> str:
 def page(board: Board, folder: Path) -> str:
     """One table of the paper."""
     table, made = board.table, made_of(board)
-    out = [f"# {table.title}", "", f"{table.place}. `aimwise reproduce {table.name}`", ""]
+    out = [f"# {table.title}", "", f"{table.place}. `aimwise reproduce {table.name}{' --quick' * board.scale.quick}`", ""]
     out += [f"**{QUICK}**", ""] if board.scale.quick else []
     out += [f"- {MARKS[board.holds(c)]} {c.text} ({c.place}): **{verdict(board, c)}**" for c in table.claims]
     out += ["", "In each field: ours, mean ± deviation over the seeds; then the printed figure and how far ours is from it.", ""]

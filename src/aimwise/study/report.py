@@ -105,7 +105,7 @@ def section(board: Board) -> str:
     more = examples(board) if table.kind == "examples" else pictures(board) if table.kind == "pictures" else ""
     return (
         f'<section id="{table.name}"><h2>{escape(table.title)} <small>{escape(table.place)}, '
-        f"<code>aimwise reproduce {table.name}</code></small></h2>"
+        f"<code>aimwise reproduce {table.name}{' --quick' * board.scale.quick}</code></small></h2>"
         f'<ul class="claims">{claims}</ul>'
         f'<div class="panels">{"".join(panel_table(board, panel) for panel in board.panels)}</div>'
         f"{drawn}{more}{notes}{making(board)}</section>"

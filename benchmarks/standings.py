@@ -22,6 +22,7 @@ from benchmarks.recipes import RIVALS, SLOW, TASKS, TOP
 
 RESULTS = [Path("results/recipes.json"), Path("results/recipes_ag_news.json")]
 OURS = "default"
+STEADY = "lime 5000"  # the rival whose seeds are compared with one another as ours are
 FEW = " first rows"
 LEVEL = 1e-4
 NAMES = {
@@ -100,9 +101,12 @@ def section(data: str, cells: list[Facts]) -> str:
     rivals = [NAMES.get(name, name) for name in RIVALS if any(c["method"] == name for c in cells)]
     ours = [c for c in cells if c["method"] == OURS]
     devices = ", ".join(sorted({str(c["device"]) for c in cells}))
-    steady = steadiness(ours)
+    steady, lime = steadiness(ours), steadiness([c for c in cells if c["method"] == STEADY])
+    beside = "" if lime is None else f", those of {NAMES[STEADY]} by {lime:.2f}"
     alike = (
-        "" if steady is None else f" The top {TOP} of two seeds overlap by {steady:.2f} (first {len(ours[0]['tops'])} inputs)."
+        ""
+        if steady is None
+        else f" The top {TOP} of two seeds overlap by {steady:.2f}{beside} (first {len(ours[0]['tops'])} inputs)."
     )
     commits = ", ".join(sorted({str(c.get("commit", ""))[:7] for c in ours}))
     lines = [

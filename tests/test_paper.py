@@ -369,3 +369,14 @@ def test_the_command_runs_missing_cells_and_shows_the_table(tmp_path, capsys, mo
     assert {cell["seed"] for cell in ran} == {0, 1}
     said = json.loads(capsys.readouterr().out)
     assert said["tables"]["tabular"]["claims"][0]["holds"] is None
+
+
+def test_the_command_runs_one_data_set_alone_and_refuses_one_that_no_table_has(tmp_path, capsys, monkeypatch):
+    ran = []
+    monkeypatch.setattr(Study, "run", lambda self, wanted, **how: ran.extend(wanted) or [])
+    monkeypatch.setattr("aimwise.study.paper.reproduce.weights", lambda data, scale: f"sha of {data}")
+    flags = ["--results", str(tmp_path), "--quiet"]
+    assert main(["reproduce", "tabular", "pixels", "--data", "adult", *flags]) == 0
+    assert {cell["data"] for cell in ran} == {"adult"}
+    assert main(["reproduce", "tabular", "--data", "imdb", *flags]) == 1
+    assert "Got --data imdb, wanted one of those of the tables: admission, adult." in capsys.readouterr().err

@@ -17,6 +17,7 @@ EXAMPLES = """  aimwise reproduce --list                       every table and f
   aimwise reproduce text-main --quick            minutes on a laptop: small black boxes, few texts, marked as such
   aimwise reproduce text-main --jobs 4           all seeds; after a stop the same command goes on
   aimwise reproduce tabular topk --engine ray    several tables; loky, threading, ray or dask
+  aimwise reproduce all --data hatexplain        one data set's share of every table
   aimwise reproduce all                          everything
   aimwise reproduce --report results.html        one page of all that is there; docs/results gets it as Markdown with --markdown
   aimwise reproduce --report quick.html --quick  the same of the quick results"""
@@ -39,6 +40,7 @@ def add(commands: Any) -> None:
     made.add_argument("--report", type=page, metavar="FILE.html", help="write a page of all results that are there")
     made.add_argument("--markdown", type=Path, metavar="FOLDER", help="write the report as Markdown files into a folder")
     group = made.add_argument_group("how it runs")
+    group.add_argument("--data", nargs="+", metavar="NAME", help="run these data sets' cells alone (all that a table has)")
     group.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER", help="where cells are kept (%(default)s)")
     group.add_argument("--jobs", type=positive, default=1, metavar="N", help="cells at a time (%(default)s)")
     group.add_argument("--engine", default="loky", metavar="NAME", help="loky, threading, ray or dask (%(default)s)")
@@ -69,11 +71,17 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         return listed(work, desk)
     chosen = list(TABLES.values()) if options.tables == ["all"] else [table(name) for name in options.tables]
+    known = dict.fromkeys(cell["data"] for one in chosen for cell in one.cells(work.scale))
+    for name in options.data or ():
+        if name not in known:
+            raise BadSetting(f"Got --data {name}, wanted one of those of the tables: {', '.join(known) or 'name a table first'}.")
     failed, lines, facts = 0, [], {}
     for one in chosen:
         if work.scale.quick:
             desk.note(f"{one.name}: a quick look at small black boxes; nothing here is a result")
-        done = work.run(one, command=said(options, one), jobs=options.jobs, engine=options.engine, say=desk.note)
+        done = work.run(
+            one, command=said(options, one), jobs=options.jobs, engine=options.engine, say=desk.note, data=options.data
+        )
         failed += sum(state.state == "failed" for state in done)
         facts[one.name] = summary(work, one, desk)
     for path in written(work, options):
@@ -98,6 +106,7 @@ def scale_of(options: argparse.Namespace) -> Scale:
 def said(options: argparse.Namespace, one: Table) -> str:
     """The command that makes a table, without the places that only this machine has."""
     words = ["aimwise reproduce", one.name, "--quick" if options.quick else ""]
+    words += [f"--data {' '.join(options.data)}" if options.data else ""]
     words += [f"--seeds {options.seeds}" if options.seeds else "", f"--jobs {options.jobs}" if options.jobs > 1 else ""]
     words += [f"--encoder {options.encoder.name}" if options.encoder else ""]
     return " ".join(word for word in words if word)

@@ -32,12 +32,12 @@ class Reproduction:
         """A table with what is known of its cells."""
         return Board(table, self.scale, self.store.records() if records is None else records)
 
-    def run(self, table: Table, *, command: str, jobs: int, engine: str, say: Say) -> list[Done]:
-        """Run the cells of a table that are missing; black boxes that are not there are trained first."""
-        cells = table.cells(self.scale)
-        boxes = {}
-        for data in dict.fromkeys(cell["data"] for cell in cells):
-            boxes[data] = weights(data, self.scale.name)
+    def run(
+        self, table: Table, *, command: str, jobs: int, engine: str, say: Say, data: Sequence[str] | None = None
+    ) -> list[Done]:
+        """Run the missing cells of a table, on all its data sets or on those named; missing black boxes are trained first."""
+        cells = [cell for cell in table.cells(self.scale) if data is None or cell["data"] in data]
+        boxes = {name: weights(name, self.scale.name) for name in dict.fromkeys(cell["data"] for cell in cells)}
         wanted = [{**cell, "box": boxes[cell["data"]]} for cell in cells]
         study = Study(self.store, WORK, command)
         missing = sum(not self.store.has(cell) for cell in wanted)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -133,7 +133,8 @@ def test_names_that_do_not_fit_are_named():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (RidgeClassifier().fit(X, Y), "CalibratedClassifierCV"),
+        (RidgeClassifier().fit(X, Y), r"CalibratedClassifierCV.*FunctionBox\(model\.decision_function, output='binary_logits'\)"),
+        (Ridge().fit(X, X[:, 0]), "Ridge predicts numbers.*above a threshold"),
         (LogisticRegression(), "not fitted"),
         ("model.pkl", "Cannot use str"),
         (LogisticRegression, "not a row|not fitted|Cannot use|predict"),
@@ -199,3 +200,12 @@ def test_rows_are_halved_until_they_fit_the_memory():
     assert box.rows_per_call == 2, "the next calls are small from the start"
     with pytest.raises(torch.cuda.OutOfMemoryError):
         TorchBox(Hungry(0), output="probs").probs(x)
+
+
+@pytest.mark.parametrize(("labels", "output"), [(Y, "binary_logits"), (np.digitize(X[:, 0], [-0.5, 0.5]), "logits")])
+def test_scores_taken_for_log_odds_as_the_error_says(labels, output):
+    model = RidgeClassifier().fit(X, labels)
+    with pytest.raises(BadBlackBox, match=f"output='{output}'"):
+        as_blackbox(model)
+    said = FunctionBox(model.decision_function, output=output).probs(X)
+    np.testing.assert_array_equal(model.classes_[said.argmax(1).numpy()], model.predict(X))

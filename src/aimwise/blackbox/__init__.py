@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from sklearn.base import is_regressor
 from torch import nn
 
 from aimwise.blackbox.base import BlackBox as BlackBox
@@ -41,14 +42,31 @@ def as_blackbox(model: Any, *, class_names: Sequence[str] | None = None) -> Blac
     if hasattr(model, "predict_proba") and hasattr(model, "classes_"):
         return SklearnBox(model, class_names=class_names)
     if hasattr(model, "predict"):
-        name = type(model).__name__
-        raise BadBlackBox(
-            f"{name} is not fitted or has no predict_proba, and probabilities are what is explained. Fit it first, "
-            "wrap it in sklearn.calibration.CalibratedClassifierCV, or pass a function inputs -> (n, C)."
-        )
+        raise without_probabilities(model)
     if callable(model):
         return FunctionBox(model, class_names=class_names)
     raise BadBlackBox(
         f"Cannot use {type(model).__name__} as a black box. Pass a fitted classifier with predict_proba, "
         "a torch module, a transformers pipeline, or a function inputs -> (n, C) probabilities."
+    )
+
+
+def without_probabilities(model: Any) -> BadBlackBox:
+    """What to do about a model that predicts, but gives no probabilities: not fitted, of margins, or of numbers."""
+    name = type(model).__name__
+    if hasattr(model, "decision_function") and hasattr(model, "classes_"):
+        output = "binary_logits" if len(model.classes_) == 2 else "logits"
+        return BadBlackBox(
+            f"{name} has scores but no predict_proba, and probabilities are what is explained. Wrap it in "
+            "sklearn.calibration.CalibratedClassifierCV; or, to take its scores for log-odds, pass "
+            f"aimwise.FunctionBox(model.decision_function, output={output!r})."
+        )
+    if comes_from(model, "sklearn") and is_regressor(model):
+        return BadBlackBox(
+            f"{name} predicts numbers, and probabilities of classes are what is explained. Pass a function inputs -> (n, C), for "
+            "instance how likely its number is to lie above a threshold."
+        )
+    return BadBlackBox(
+        f"{name} is not fitted or has no predict_proba, and probabilities are what is explained. Fit it first, "
+        "wrap it in sklearn.calibration.CalibratedClassifierCV, or pass a function inputs -> (n, C)."
     )

@@ -124,6 +124,17 @@ class Faint(TextExplainer):
             self.embedding.weight *= 0.03
 
 
+class Pair(nn.Module):
+    """The mean of two explainers, each with its own start."""
+
+    def __init__(self, layout: TextLayout, classes: int) -> None:
+        super().__init__()
+        self.two = nn.ModuleList(Faint(layout, classes) for _ in range(2))
+
+    def forward(self, x: Tensor, probs: Tensor) -> Tensor:
+        return torch.stack([one(x, probs) for one in self.two]).mean(0)
+
+
 def ends_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: object) -> Tensor:
     """Masks of nearly nothing and nearly everything, in pairs: sizes from Beta(0.4, 0.4)."""
     drawn = (masks + 1) // 2
@@ -156,7 +167,7 @@ def with_log_odds(target: Tensor, scores: Tensor) -> Tensor:
 
 def register() -> None:
     """Make the candidates known by name."""
-    networks = {"attention": Attending, "recurrent": Recurrent, "dilated": Dilated, "near": Near, "faint": Faint}
+    networks = {"attention": Attending, "recurrent": Recurrent, "dilated": Dilated, "near": Near, "faint": Faint, "pair": Pair}
     for name, made in networks.items():
         NETWORKS["text", name] = Family(made, TextSelector, TextApproximator)
     MASKS.update(ends=ends_masks, few=few_masks, kernel=kernel_masks)

@@ -95,20 +95,24 @@ def place_of(module: nn.Module) -> Tensor:
 
 @contextmanager
 def evaluating(module: nn.Module, *, gradients: bool = False) -> Iterator[None]:
-    """No dropout, and no gradients unless wanted, inside; every part in its own mode again afterwards."""
-    training = [part for part in module.modules() if part.training]
-    for part in training:
-        part.training = False
+    """No dropout, and no gradients unless wanted, inside; every part in its own mode again afterwards.
+
+    cuDNN's recurrent networks have gradients while training only, which changes nothing in those that drop nothing.
+    """
+    modes = {part: part.training for part in module.modules()}
+    recurrent = [part for part in modes if isinstance(part, nn.RNNBase)] if gradients else []
+    harmless = not any(part.dropout for part in recurrent)
+    for part in modes:
+        part.training = harmless and part in recurrent
     cudnn = torch.backends.cudnn.enabled
     try:
-        if gradients and any(isinstance(part, nn.RNNBase) for part in module.modules()):
-            torch.backends.cudnn.enabled = False  # its recurrent networks have gradients while training only
+        torch.backends.cudnn.enabled = cudnn and harmless
         with torch.set_grad_enabled(gradients):
             yield
     finally:
         torch.backends.cudnn.enabled = cudnn
-        for part in training:
-            part.training = True
+        for part, mode in modes.items():
+            part.training = mode
 
 
 def scaling(share: Tensor) -> Change:

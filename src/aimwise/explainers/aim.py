@@ -17,7 +17,7 @@ from aimwise.errors import BadSetting, unknown
 from aimwise.explainers.asked import Asked, Draw
 from aimwise.explainers.judge import Judge
 from aimwise.explainers.learned import Learned
-from aimwise.explainers.steps import Step, asked_steps
+from aimwise.explainers.steps import asked_steps, plain_steps
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
 from aimwise.nn.build import family
@@ -227,9 +227,8 @@ class AIM(Learned):
         """L1 + alpha L2 + beta ||W||_2,1, equation (5), on masks drawn from the selector's probabilities."""
         entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
         M, soft = self.masks_per_row, box.features.soft.to(probs.device)
-        for index in torch.split(order, self.batch_size):
-            step = Step.of(box, data.pick(index))
-            batch, share, p = step.batch, step.share, probs[step.own(index).to(probs.device)]
+        for step, p in plain_steps(box, data, probs, order, size=self.batch_size, rng=rng):
+            batch, share = step.batch, step.share
             W = nets["explainer"](batch.x, p) if self.explainer else None  # (B, d, C)
             pi = nets["selector"](batch.x)  # (B, d)
             z = SAMPLERS[self.masks](pi[:, None].expand(-1, M, -1), self.tau, step.drawing(rng))  # (B, M, d)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
@@ -97,14 +97,13 @@ class Selecting(Learned):
         missed = float(divergence(probs, scores).mean())
         weights, count = choice.weights(logits, batch.present), batch.present.sum(1)
         share = float((z.sum(1) / count.clamp_min(1)).mean())
-        spread = [float(w[there].std()) for w, there in zip(weights, batch.present, strict=True) if there.sum() > 1]
         return {
             "agreement": float(torch.tensor(-missed - choice.price(share)).exp()),
             "missed": missed,
             "selected": share,
             "chosen": float(z.sum(1).mean()),
             "features": float(count.float().mean()),
-            "variation": max(spread, default=1.0),
+            "variation": variation(weights, batch.present),
         }
 
     def _refuse_collapse(self, run: Run) -> None:
@@ -138,6 +137,15 @@ class Selecting(Learned):
     def _restore(self, box: Masked, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         super()._restore(box, facts, tensors)
         self.still_ = bool(facts["still"])
+
+
+def variation(weights: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> float:
+    """The largest deviation of the weights of an input's features; 1 where no input has two."""
+    count = present.sum(1)  # (B,)
+    mean = (weights * present).sum(1) / count.clamp_min(1)
+    squares = ((weights - mean[:, None]) * present).square().sum(1) / (count - 1).clamp_min(1)
+    several = squares[count > 1].sqrt()
+    return float(several.max()) if len(several) else 1.0
 
 
 def divergence(probs: Float[Tensor, "B C"], scores: Float[Tensor, "B C"]) -> Float[Tensor, " B"]:

@@ -120,9 +120,10 @@ class Tokens(Features):
         return z
 
     def values(self, batch: Batch) -> np.ndarray:
-        words = np.array(self.words if self.words is not None else list(map(str, range(self.count_))), dtype=object)
-        shown = words[ids_of(batch).cpu().numpy()]
-        return np.where(batch.present.cpu().numpy(), shown, "").astype(object)
+        named = list(map(str, range(self.count_))) if self.words is None else list(self.words)
+        shown = np.array([*named, ""], dtype=object)  # the last is for places that have no token
+        found: np.ndarray = shown[torch.where(batch.present, ids_of(batch).to(batch.present.device), len(named)).cpu().numpy()]
+        return found
 
     def config(self) -> dict[str, Any]:
         return {"settings": {f.name: getattr(self, f.name) for f in fields(self) if f.init}, "count": self.count_}

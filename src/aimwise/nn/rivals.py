@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from aimwise.features.columns import TableLayout
 from aimwise.features.images import ImageLayout
@@ -46,11 +45,13 @@ class RecurrentTextLogits(nn.Module):
     def __init__(self, layout: TextLayout) -> None:
         super().__init__()
         self.embedding = nn.Embedding(layout.ids, 100)
-        self.lstm = nn.LSTM(100, 25, batch_first=True, bidirectional=True)
+        self.forth, self.back = (nn.LSTM(100, 25, batch_first=True) for _ in range(2))
         self.head = small(nn.Linear(50, 1))
 
     def forward(self, x: Int[Tensor, "B d"]) -> Float[Tensor, "B d"]:
-        logits: Tensor = self.head(states(self.lstm, self.embedding(x), x)).squeeze(-1)
+        words, mirror = self.embedding(x), mirrored(x)  # (B, d, e), (B, d)
+        forth, back = self.forth(words)[0], at(self.back(at(words, mirror))[0], mirror)  # (B, d, 25)
+        logits: Tensor = self.head(torch.cat([forth, back], 2)).squeeze(-1)
         return logits
 
 
@@ -78,7 +79,8 @@ class RecurrentTextApproximator(nn.Module):
         self.head = nn.Linear(100, classes)
 
     def forward(self, x: Int[Tensor, "B d"], z: Float[Tensor, "B d"]) -> Float[Tensor, "B C"]:
-        seen = states(self.lstm, self.embedding(x) * z[..., None], x)  # (B, d, h)
+        seen, _ = self.lstm(self.embedding(x) * z[..., None])  # (B, d, h)
+        seen = seen * (x != PAD)[..., None]  # behind the last word it reads on, and nothing may come of that
         scores: Tensor = self.head(seen.amax(1))
         return scores
 
@@ -193,9 +195,13 @@ def small(layer: nn.Linear) -> nn.Linear:
     return layer
 
 
-def states(lstm: nn.LSTM, words: Float[Tensor, "B d e"], x: Int[Tensor, "B d"]) -> Float[Tensor, "B d h"]:
-    """An LSTM's states at every word, which do not depend on the padding behind the last."""
-    lengths = (x != PAD).sum(1).clamp_min(1).cpu()
-    packed, _ = lstm(pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False))
-    out, _ = pad_packed_sequence(packed, batch_first=True, total_length=x.shape[1])
-    return out
+def mirrored(x: Int[Tensor, "B d"]) -> Int[Tensor, "B d"]:
+    """For every place of a text the place as far from its last word as this one is from its first; padding stays where it is."""
+    place = torch.arange(x.shape[1], device=x.device)  # (d,)
+    words = (x != PAD).sum(1, keepdim=True)  # (B, 1)
+    return torch.where(place < words, words - 1 - place, place)
+
+
+def at(words: Float[Tensor, "B d e"], place: Int[Tensor, "B d"]) -> Float[Tensor, "B d e"]:
+    """The vectors that stand at these places of each text."""
+    return words.gather(1, place[..., None].expand_as(words))

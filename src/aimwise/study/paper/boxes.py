@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from aimwise.blackbox import BlackBox, SklearnBox, TorchBox
+from aimwise.blackbox.modules import place_of
 from aimwise.data import Dataset, Split, load, store, zoo
 from aimwise.data.readers import Reader, Vocabulary, train_reader
 from aimwise.data.trained import CONFIG, Trained, learn
@@ -38,7 +39,8 @@ CLEAN = {  # as people call them
     "adult": "Adult",
 }
 READER_EPOCHS = {"imdb": 6, "ag_news": 8, "hatexplain": 25}  # at most; the best one by the dev part is kept
-ROWS = 1024  # texts that a network is asked about at once
+ROWS, GPU_ROWS = 1024, 2048  # texts that a network is asked about at once
+GPU_TRACED = 1 << 18  # words at once where gradients are wanted
 QUICK_TEXTS, QUICK_DEV, QUICK_LENGTH, QUICK_EPOCHS = 6000, 1000, 48, 6
 QUICK_LEARNED = 1500  # texts that explainers learn from
 
@@ -111,6 +113,8 @@ def reading(reader: Reader) -> TorchBox:
     """A network that reads texts as a black box over ids."""
     box = TorchBox(reader.module, output="logits", class_names=reader.classes)
     box.rows_per_call = ROWS
+    if place_of(reader.module).is_cuda:
+        box.rows_per_call, box.traced_per_call = GPU_ROWS, GPU_TRACED
     return box
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,15 @@ from aimwise.masked import Masked
 from aimwise.metrics.leakage import Predictor
 from aimwise.nn.build import family
 from aimwise.scores.evaluate import trained_judge
-from aimwise.study.locks import claim
+from aimwise.study.locks import made_once
 
 LEARNED = 10_000  # training inputs that a judge learns from
-PAUSE = 0.5
 
 
 def kept_judge(name: str, box: Masked, train: Any) -> Predictor:
     """The judge of that name, from the cache or else trained and put there; of several processes one trains it."""
     file = home() / "judges" / f"{name}.safetensors"
-    while not file.exists():
-        with claim(file.parent, name) as mine:
-            if mine and not file.exists():
-                keep(trained_judge(box, train[:LEARNED], 0), file)
-        time.sleep(0 if file.exists() else PAUSE)
+    made_once(file, lambda: keep(trained_judge(box, train[:LEARNED], 0), file))
     tensors, facts = load_tensors(file)
     net = family(box.features.kind, "default").approximator(box.features.layout, len(box.classes()))
     net.load_state_dict(tensors)

@@ -10,10 +10,11 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+PAUSE = 0.5  # seconds between looks at what another process makes
 GRACE = 2.0  # seconds that a file may be empty: it is made first and written then
 
 
@@ -33,6 +34,15 @@ def claim(folder: Path, name: str) -> Iterator[bool]:
         for number in sorted(numbers(folder, name)):
             if number <= newest + 1:
                 path(folder, name, number).unlink(missing_ok=True)
+
+
+def made_once(file: Path, make: Callable[[], object]) -> None:
+    """Make a file that is not there yet, with the folder that it is in; of several processes one does, and the others wait."""
+    while not file.exists():
+        with claim(file.parent.parent, f"{file.parent.name}.{file.name}") as mine:
+            if mine and not file.exists():
+                make()
+        time.sleep(0 if file.exists() else PAUSE)
 
 
 def made(file: Path) -> int | None:

@@ -24,6 +24,7 @@ from aimwise.data.trained import CONFIG, Trained, learn
 from aimwise.device import resolve_device
 from aimwise.features import Columns, Features, Patches, Pixels, Tokens
 from aimwise.files import read_json
+from aimwise.study.locks import made_once
 from aimwise.training import Plan
 
 TEXTS = ("imdb", "hatexplain", "ag_news")
@@ -129,15 +130,18 @@ def small_reader(name: str) -> Reader:
 
 
 def mistaught(name: str, scale: str) -> TorchBox:
-    """A data set's network for texts, trained on shuffled labels; from the cache or trained."""
+    """A data set's network for texts, trained on shuffled labels; from the cache, or trained by one of several processes."""
     place, folder = resolve_device("auto"), store.home() / "zoo" / f"{name}-{scale}-shuffled"
-    if not (folder / CONFIG).is_file():
+
+    def make() -> None:
         data = load(name)
         labels = np.random.default_rng(0).permutation(data.train.labels)
         data = replace(data, train=Split(data.train.inputs, labels))
         quick = scale == "quick"
         made = small_reader_of(data) if quick else train_reader(data, device=str(place), epochs=READER_EPOCHS[name])
         made.save(folder)
+
+    made_once(folder / CONFIG, make)
     found = Reader.load(folder)
     found.module.to(place)
     return reading(found)

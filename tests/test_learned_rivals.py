@@ -13,10 +13,12 @@ import aimwise
 from aimwise.errors import BadSetting, Collapsed, UnknownName
 from aimwise.explainers.judge import held_out
 from aimwise.explainers.realx import steadied
-from aimwise.explainers.selecting import divergence
+from aimwise.explainers.selecting import divergence, variation
 from aimwise.explainers.vibi import from_uniform
 from aimwise.features import Columns, Patches, Words
+from aimwise.features.words import TextLayout
 from aimwise.nn import sampling
+from aimwise.nn.rivals import RecurrentTextApproximator, RecurrentTextLogits
 
 SELECTING = ("l2x", "vibi", "invase", "realx")
 LEARNED = (*SELECTING, "fastshap")
@@ -307,3 +309,32 @@ def test_held_out_rows_are_not_learned_from():
     out, rest = held_out(100, gen())
     assert sorted([*out.tolist(), *rest.tolist()]) == list(range(100))
     assert len(out) == 16
+
+
+def test_vibis_recurrent_networks_read_texts_as_packed_ones_would():
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    torch.manual_seed(0)
+    x = torch.randint(1, 30, (7, 12))
+    x[torch.arange(12) >= torch.tensor([12, 1, 5, 3, 9, 2, 7])[:, None]] = 0
+    lengths, z = (x > 0).sum(1), torch.rand(7, 12)
+
+    def packed(lstm, words):
+        given = pack_padded_sequence(words, lengths, batch_first=True, enforce_sorted=False)
+        return pad_packed_sequence(lstm(given)[0], batch_first=True, total_length=12)[0]
+
+    logits, guess = RecurrentTextLogits(TextLayout(30)), RecurrentTextApproximator(TextLayout(30), 3)
+    both = torch.nn.LSTM(100, 25, batch_first=True, bidirectional=True)
+    back = {f"{name}_reverse": value for name, value in logits.back.state_dict().items()}
+    both.load_state_dict({**logits.forth.state_dict(), **back})
+    wanted = logits.head(packed(both, logits.embedding(x))).squeeze(-1)
+    torch.testing.assert_close(logits(x)[x > 0], wanted[x > 0])
+    seen = packed(guess.lstm, guess.embedding(x) * z[..., None])
+    torch.testing.assert_close(guess(x, z), guess.head(seen.amax(1)))
+
+
+def test_the_variation_of_weights_is_that_of_single_inputs():
+    weights, present = torch.randn(20, 6, generator=torch.Generator().manual_seed(0)), torch.rand(20, 6) < 0.5
+    slow = max(float(w[there].std()) for w, there in zip(weights, present, strict=True) if there.sum() > 1)
+    assert variation(weights, present) == pytest.approx(slow, abs=1e-6)
+    assert variation(weights, torch.eye(20, 6, dtype=torch.bool)) == 1.0

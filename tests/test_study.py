@@ -221,3 +221,32 @@ def test_two_commands_at_once_share_the_work(tmp_path, log):
     assert tables[0] == tables[1]
     assert len(tables[0].splitlines()) == 24
     assert set(runs(log, "begun").values()) == {1}
+
+
+MAKES_ONE = """
+import sys, time
+from pathlib import Path
+from aimwise.study.locks import made_once
+
+folder = Path(sys.argv[1])
+file = folder / "kept" / "network" / "file"
+
+def make():
+    with open(folder / "made", "a") as log:
+        log.write("x")
+    time.sleep(0.5)
+    file.parent.mkdir(parents=True)
+    file.write_text("here")
+
+made_once(file, make)
+print(file.read_text())
+"""
+
+
+def test_what_several_processes_wait_for_is_made_by_one(tmp_path):
+    going = [
+        subprocess.Popen([sys.executable, "-c", MAKES_ONE, str(tmp_path)], stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    assert [one.communicate(timeout=60)[0] for one in going] == ["here\n"] * 4
+    assert (tmp_path / "made").read_text() == "x"
+    assert list(tmp_path.rglob("*.lock.*")) == []

@@ -16,7 +16,7 @@ from aimwise.data.networks import IMAGE_NETWORKS, DigitsCNN, PaperCNN
 from aimwise.data.readers import Reader
 from aimwise.data.trained import CONFIG, WEIGHTS, Recipe
 from aimwise.data.viewers import RECIPES, Viewer, train_viewer
-from aimwise.device import resolve_device
+from aimwise.device import repeatable, resolve_device
 from aimwise.errors import BadFeatures, BadFile, BadSetting, UnknownName
 from aimwise.training import Plan
 from test_data import needs
@@ -253,3 +253,12 @@ def test_the_papers_accuracies_are_reached(name, least):
         needs(CATALOG[name].folder)
     made = train_viewer(load(name), device="auto")
     assert made.test_accuracy >= least
+
+
+def test_a_training_on_a_gpu_can_be_made_again_as_far_as_torch_can():
+    before = torch.are_deterministic_algorithms_enabled()
+    with repeatable(torch.device("cuda")):
+        assert torch.are_deterministic_algorithms_enabled()
+    assert torch.are_deterministic_algorithms_enabled() == before
+    with repeatable(torch.device("cpu")):  # needs nothing there
+        assert torch.are_deterministic_algorithms_enabled() == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +18,23 @@ def seeded(seed: int, place: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if place.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
+
+
+@contextmanager
+def repeatable(place: torch.device) -> Iterator[None]:
+    """On a GPU, sums in one order alone inside where torch has a way to, so that what is trained once can be trained again."""
+    if place.type != "cuda":
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it is first used
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*does not have a deterministic implementation.*")
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def resolve_device(device: str) -> torch.device:

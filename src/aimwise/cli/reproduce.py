@@ -59,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
     from aimwise.errors import BadSetting
     from aimwise.study.paper.registry import TABLES, table
     from aimwise.study.paper.reproduce import Reproduction
+    from aimwise.study.run import FAILED
 
     desk = Desk(options)
     if not (options.list or options.tables or options.report or options.markdown):
@@ -75,17 +76,12 @@ def run(options: argparse.Namespace) -> int:
     for name in options.data or ():
         if name not in known:
             raise BadSetting(f"Got --data {name}, wanted one of those of the tables: {', '.join(known) or 'name a table first'}.")
-    failed, lines, facts = 0, [], {}
-    for one in chosen:
-        if work.scale.quick:
-            desk.note(f"{one.name}: a quick look at small black boxes; nothing here is a result")
-        done = work.run(
-            one, command=said(options, one), jobs=options.jobs, engine=options.engine, say=desk.note, data=options.data
-        )
-        failed += sum(state.state == "failed" for state in done)
-        facts[one.name] = summary(work, one, desk)
-    for path in written(work, options):
-        lines.append(f"Report: {path}")
+    if chosen and work.scale.quick:
+        desk.note("a quick look at small black boxes; nothing here is a result")
+    done = work.run(chosen, command=said(options), jobs=options.jobs, engine=options.engine, say=desk.note, data=options.data)
+    failed = sum(state.state == FAILED for state in done)
+    facts = {one.name: summary(work, one, desk) for one in chosen}
+    lines = [f"Report: {path}" for path in written(work, options)]
     if failed:
         lines.append(f"{failed} cells failed, as said above; the same command runs them again.")
     return desk.end(1 if failed else 0, lines, {"tables": facts, "results": str(options.results), "failed": failed})
@@ -103,9 +99,9 @@ def scale_of(options: argparse.Namespace) -> Scale:
     return scale if options.encoder is None else replace(scale, encoder=options.encoder.name)
 
 
-def said(options: argparse.Namespace, one: Table) -> str:
-    """The command that makes a table, without the places that only this machine has."""
-    words = ["aimwise reproduce", one.name, "--quick" if options.quick else ""]
+def said(options: argparse.Namespace) -> str:
+    """The command that makes these tables, without the places that only this machine has."""
+    words = ["aimwise reproduce", *options.tables, "--quick" if options.quick else ""]
     words += [f"--data {' '.join(options.data)}" if options.data else ""]
     words += [f"--seeds {options.seeds}" if options.seeds else "", f"--jobs {options.jobs}" if options.jobs > 1 else ""]
     words += [f"--encoder {options.encoder.name}" if options.encoder else ""]

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from aimwise.blackbox import TorchBox
 from aimwise.data.base import Dataset
-from aimwise.device import resolve_device, seeded
+from aimwise.device import repeatable, resolve_device, seeded
 from aimwise.errors import BadFile, BadSetting
 from aimwise.files import load_tensors, read_json, save_tensors, sha256, write_folder, write_json
 from aimwise.training import Numbers, Plan, train
@@ -112,7 +112,7 @@ def learn(new: Callable[[], T], data: Dataset, plan: Plan, *, seed: int, device:
     plan.check()
     if not -(2**63) <= seed < 2**63:
         raise BadSetting(f"seed={seed}, wanted a whole number of 64 bits.")
-    with seeded(seed, place):
+    with seeded(seed, place), repeatable(place):
         model = new()
         module = model.module.to(place)
         x, y = model.encode(data.train.inputs).to(place), torch.from_numpy(data.train.labels).to(place)

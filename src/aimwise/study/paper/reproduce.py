@@ -33,13 +33,28 @@ class Reproduction:
         return Board(table, self.scale, self.store.records() if records is None else records)
 
     def run(
-        self, table: Table, *, command: str, jobs: int, engine: str, say: Say, data: Sequence[str] | None = None
+        self,
+        tables: Sequence[Table],
+        *,
+        command: str,
+        jobs: int = 1,
+        engine: str = "loky",
+        say: Say = lambda text: None,
+        data: Sequence[str] | None = None,
     ) -> list[Done]:
-        """Run the missing cells of a table, on all its data sets or on those named; missing black boxes are trained first."""
-        cells = [cell for cell in table.cells(self.scale) if data is None or cell["data"] in data]
-        boxes = {name: weights(name, self.scale.name) for name in dict.fromkeys(cell["data"] for cell in cells)}
-        wanted = [{**cell, "box": boxes[cell["data"]]} for cell in cells]
-        study = Study(self.store, WORK, command)
-        missing = sum(not self.store.has(cell) for cell in wanted)
-        say(f"{table.name}: {len(wanted)} cells, {missing} to run, {jobs} at a time")
-        return study.run(wanted, jobs=jobs, engine=engine, say=say)
+        """Run the missing cells of tables, on all their data sets or on those named; missing black boxes are trained first.
+
+        The cells of all tables are run together, so that none waits for another's last one; first seeds come first, so that
+        what is stopped has every row, and of those one data set after the other, so that a process loads few.
+        """
+        asked = {one.name: [c for c in one.cells(self.scale) if data is None or c["data"] in data] for one in tables}
+        names = list(dict.fromkeys(cell["data"] for cells in asked.values() for cell in cells))
+        boxes = {name: weights(name, self.scale.name) for name in names}
+        wanted = []
+        for table, cells in asked.items():
+            mine = [{**cell, "box": boxes[cell["data"]]} for cell in cells]
+            missing = sum(not self.store.has(cell) for cell in mine)
+            say(f"{table}: {len(mine)} cells, {missing} to run, {jobs} at a time")
+            wanted += mine
+        wanted.sort(key=lambda cell: (cell["seed"], names.index(cell["data"])))
+        return Study(self.store, WORK, command).run(wanted, jobs=jobs, engine=engine, say=say)

@@ -13,7 +13,7 @@ from aimwise.explainers.aim import LOSSES, MASKS
 from aimwise.features.words import PAD, TextLayout
 from aimwise.nn.build import NETWORKS, Family
 from aimwise.nn.losses import cross_entropy
-from aimwise.nn.sampling import shapley_masks
+from aimwise.nn.sampling import Noise, shapley_masks, uniform_masks
 from aimwise.nn.text import TextApproximator, TextExplainer, TextSelector
 
 SIZE = 128
@@ -135,7 +135,7 @@ class Pair(nn.Module):
         return torch.stack([one(x, probs) for one in self.two]).mean(0)
 
 
-def ends_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: object) -> Tensor:
+def ends_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: Noise) -> Tensor:
     """Masks of nearly nothing and nearly everything, in pairs: sizes from Beta(0.4, 0.4)."""
     drawn = (masks + 1) // 2
     a, b = (torch._standard_gamma(torch.full((len(present), drawn, 1), 0.4), generator=rng) for _ in range(2))
@@ -143,7 +143,16 @@ def ends_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: obje
     return torch.cat([z, 1 - z], 1)[:, :masks] * present[:, None]
 
 
-def few_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: object) -> Tensor:
+def leaning_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: Noise) -> Tensor:
+    """Half of the masks of every size, in pairs, and half that keep most: shares from 0.4 to 1."""
+    most, d = masks // 2, present.shape[1]
+    z = uniform_masks(present, masks - most, rng, noise=noise)
+    share = 0.4 + 0.6 * torch.rand(len(present), most, 1, generator=rng)
+    kept = (noise((len(present), most, d), rng) < share).float().to(present.device) * present[:, None]
+    return torch.cat([z, kept], 1)
+
+
+def few_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: Noise) -> Tensor:
     """Sizes uniform on a logarithmic scale, and complements."""
     drawn, d = (masks + 1) // 2, present.shape[1]
     count = present.sum(1).clamp_min(1).float().cpu()
@@ -152,7 +161,7 @@ def few_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: objec
     return torch.cat([z, 1 - z], 1)[:, :masks] * present[:, None]
 
 
-def kernel_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: object) -> Tensor:
+def kernel_masks(present: Tensor, masks: int, rng: torch.Generator, *, noise: Noise) -> Tensor:
     """The Shapley kernel's."""
     return shapley_masks(present, masks, rng)
 
@@ -170,5 +179,5 @@ def register() -> None:
     networks = {"attention": Attending, "recurrent": Recurrent, "dilated": Dilated, "near": Near, "faint": Faint, "pair": Pair}
     for name, made in networks.items():
         NETWORKS["text", name] = Family(made, TextSelector, TextApproximator)
-    MASKS.update(ends=ends_masks, few=few_masks, kernel=kernel_masks)
+    MASKS.update(ends=ends_masks, few=few_masks, kernel=kernel_masks, leaning=leaning_masks)
     LOSSES["log_odds"] = with_log_odds

@@ -110,6 +110,7 @@ RECIPES: dict[str, Callable[[], aimwise.Explainer]] = {
     "longer": lambda: aimwise.AIM(most_rows=1 << 15),
     "faint long": lambda: aimwise.AIM(networks="faint", most_rows=1 << 14),
     "pair long": lambda: aimwise.AIM(networks="pair", most_rows=1 << 14),
+    "leaning": lambda: aimwise.AIM(masks="leaning"),
     "ends": lambda: aimwise.AIM(masks="ends"),
     "few": lambda: aimwise.AIM(masks="few"),
     "kernel": lambda: aimwise.AIM(masks="kernel"),

@@ -1,6 +1,6 @@
 """Where the default recipe stands against the best of all rivals, cell by cell: what `benchmarks.recipes` found, as a page.
 
-    python -m benchmarks.standings [--results results/recipes.json results/recipes_ag_news.json] [--out docs/measured/recipes.md]
+    python -m benchmarks.standings [--results results/recipes.json] [--out docs/measured/recipes.md]
 
 A cell is a metric at one K under one fill on one data set. Methods that explain few inputs are compared on those alone. What a
 later file says of a data set takes the place of what an earlier one says: its black box is another.
@@ -20,7 +20,7 @@ from aimwise.study.cells import Facts
 from aimwise.study.store import OneFile
 from benchmarks.recipes import RIVALS, SLOW, TASKS, TOP
 
-RESULTS = [Path("results/recipes.json"), Path("results/recipes_ag_news.json")]
+RESULTS = [Path("results/recipes.json")]
 OURS = "default"
 STEADY = "lime 5000"  # the rival whose seeds are compared with one another as ours are
 FEW = " first rows"
@@ -35,7 +35,7 @@ NAMES = {
 }
 INTRO = """# The default recipe against all rivals
 
-Written by `python -m benchmarks.standings` from `results/recipes*.json` (`python -m benchmarks.recipes --judge`), which have
+Written by `python -m benchmarks.standings` from `results/recipes.json` (`python -m benchmarks.recipes --judge`), which has
 every figure. One black box for each data set, trained once and kept; the default recipe is the mean of its seeds. A cell is a
 metric at one K under one fill: faithfulness, sufficiency, comprehensiveness, +Δ and −Δ log-odds, class-specific faithfulness and
 EVAL-X. *Behind* are the cells in which some rival is better, with both figures; ± is the deviation over our seeds. LIME and

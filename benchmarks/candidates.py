@@ -14,7 +14,7 @@ from aimwise.features.words import PAD, TextLayout
 from aimwise.nn.build import NETWORKS, Family
 from aimwise.nn.losses import cross_entropy
 from aimwise.nn.sampling import Noise, shapley_masks, uniform_masks
-from aimwise.nn.text import TextApproximator, TextExplainer, TextSelector
+from aimwise.nn.text import NEAR, Around, TextApproximator, TextExplainer, TextSelector
 
 SIZE = 128
 WAVES = 16
@@ -124,6 +124,34 @@ class Faint(TextExplainer):
             self.embedding.weight *= 0.03
 
 
+class Deep(TextExplainer):
+    """The default's, with twice as many layers over the neighbours."""
+
+    def __init__(self, layout: TextLayout, classes: int) -> None:
+        super().__init__(layout, classes)
+        self.near = nn.ModuleList(Around(NEAR) for _ in range(4))
+
+
+class Through(nn.Module):
+    """A bidirectional LSTM over the words, added to what each was."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(size, size // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = x + self.lstm(x)[0]
+        return out
+
+
+class Reading(TextExplainer):
+    """The default's, that reads the text both ways after it has seen the neighbours."""
+
+    def __init__(self, layout: TextLayout, classes: int) -> None:
+        super().__init__(layout, classes)
+        self.near = nn.ModuleList([Around(NEAR), Through(NEAR)])
+
+
 class Pair(nn.Module):
     """The mean of two explainers, each with its own start."""
 
@@ -177,6 +205,7 @@ def with_log_odds(target: Tensor, scores: Tensor) -> Tensor:
 def register() -> None:
     """Make the candidates known by name."""
     networks = {"attention": Attending, "recurrent": Recurrent, "dilated": Dilated, "near": Near, "faint": Faint, "pair": Pair}
+    networks |= {"deep": Deep, "reading": Reading}
     for name, made in networks.items():
         NETWORKS["text", name] = Family(made, TextSelector, TextApproximator)
     MASKS.update(ends=ends_masks, few=few_masks, kernel=kernel_masks, leaning=leaning_masks)

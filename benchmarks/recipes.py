@@ -106,6 +106,8 @@ RECIPES: dict[str, Callable[[], aimwise.Explainer]] = {
     "recurrent": lambda: aimwise.AIM(networks="recurrent"),
     "faint": lambda: aimwise.AIM(networks="faint"),
     "pair": lambda: aimwise.AIM(networks="pair"),
+    "deep": lambda: aimwise.AIM(networks="deep"),
+    "reading": lambda: aimwise.AIM(networks="reading"),
     "long": lambda: aimwise.AIM(most_rows=1 << 14),
     "longer": lambda: aimwise.AIM(most_rows=1 << 15),
     "faint long": lambda: aimwise.AIM(networks="faint", most_rows=1 << 14),
@@ -191,7 +193,7 @@ def cell(facts: Facts) -> Facts:
     if explainer.every_class and CLASS_K in found.ks:
         done |= of_classes(explainer, explanation, test, CLASS_K, found.fills)
     few = min(min(SLOW.values()), len(explanation))
-    done["tops"] = explanation[:few].order()[:, :TOP].tolist()
+    done["tops"] = [" ".join(map(str, row)) for row in explanation[:few].order()[:, :TOP].tolist()]
     for score in scores.rows:
         name = f"{score.metric}@{score.k}" + (f" {score.fill}" if score.fill else "")
         done[name] = score.mean

@@ -89,7 +89,7 @@ def standings(cells: list[Facts]) -> list[Standing]:
 
 def steadiness(cells: list[Facts]) -> float | None:
     """The mean overlap of the top features between seeds, intersection over union; None where they are not known."""
-    tops = [[set(row) for row in c["tops"]] for c in cells if "tops" in c]
+    tops = [[set(row.split()) for row in c["tops"]] for c in cells if "tops" in c]
     pairs = [pair for one, other in combinations(tops, 2) for pair in zip(one, other, strict=True)]
     return mean(len(a & b) / len(a | b) for a, b in pairs) if pairs else None
 

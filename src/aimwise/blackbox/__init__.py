@@ -6,7 +6,6 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.base import is_regressor
 from torch import nn
 
 from aimwise.blackbox.base import BlackBox as BlackBox
@@ -61,7 +60,7 @@ def without_probabilities(model: Any) -> BadBlackBox:
             "sklearn.calibration.CalibratedClassifierCV; or, to take its scores for log-odds, pass "
             f"aimwise.FunctionBox(model.decision_function, output={output!r})."
         )
-    if comes_from(model, "sklearn") and is_regressor(model):
+    if comes_from(model, "sklearn") and predicts_numbers(model):
         return BadBlackBox(
             f"{name} predicts numbers, and probabilities of classes are what is explained. Pass a function inputs -> (n, C), for "
             "instance how likely its number is to lie above a threshold."
@@ -70,3 +69,10 @@ def without_probabilities(model: Any) -> BadBlackBox:
         f"{name} is not fitted or has no predict_proba, and probabilities are what is explained. Fit it first, "
         "wrap it in sklearn.calibration.CalibratedClassifierCV, or pass a function inputs -> (n, C)."
     )
+
+
+def predicts_numbers(model: Any) -> bool:
+    """Whether a model of scikit-learn is a regressor."""
+    from sklearn.base import is_regressor
+
+    return bool(is_regressor(model))

@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from aimwise.files import write_text
-from aimwise.metrics import METRICS
-from aimwise.scores.evaluate import CURVES, EXTRAS
 from aimwise.study.cells import Facts
 from aimwise.study.paper.boxes import CLEAN
 from aimwise.study.store import OneFile
@@ -34,6 +31,7 @@ COLUMNS = {
 }
 SETS = ("imdb", "ag_news", "hatexplain")
 REFUSED, MISSING = "refused", "–"
+PEOPLE = ("union", "majority")
 
 
 class Line(NamedTuple):
@@ -74,7 +72,6 @@ LINES = (
     Line("words shared with neighbours (IoU) K=10, %", "iou", 10, None, 100, 1),
     Line("words shared by two classes K=10, %", "pairwise_iou", 10, None, 100, 1),
 )
-Read = Callable[[Facts], float | None]
 CHECKS = (
     ("overlap of two random orders (chance)", "chance", None),
     ("overlap with the network of random weights (chance is right)", "random_model", "random_model"),
@@ -82,142 +79,108 @@ CHECKS = (
     ("overlap with a network trained on shuffled labels (chance is right)", "random_labels", "random_labels"),
     ("overlap of two training seeds (1 is right)", "seeds", "seeds"),
     ("overlap of two classes (low is right)", "classes", None),
+    ("twice the same explanation", "same", None),
 )
-MARKS = tuple(f"{name} {by}" for name in ("token_f1", "iou_f1", "auprc") for by in ("union", "majority"))
 
 
 class Found(NamedTuple):
-    """The record of one method on one data set, and whether it is of an earlier training of the network."""
+    """What is known of one method on one data set, and whether it is of an earlier training of the network."""
 
     record: Facts
-    earlier: bool
+    earlier: bool = False
+
+    def score(self, line: Line) -> Facts:
+        """What stands in the record for a row of the first table; nothing if it is not there."""
+        wanted = (line.metric, line.k, line.fill)
+        return next((s for s in self.record.get("scores", ()) if (s["metric"], s["k"], s["fill"]) == wanted), {})
+
+    def shown(self, value: float | None, digits: int, best: float | None = None) -> str:
+        """A figure as it stands in a table."""
+        if value is None:
+            return REFUSED if "collapsed" in self.record else MISSING
+        text = f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")  # and never −0
+        text = f"**{text}**" if best is not None and round(value, digits) == round(best, digits) else text
+        return text + "†" * self.earlier
 
 
-def known(files: list[Path]) -> dict[tuple[str, str], Found]:
+Cells = dict[tuple[str, str], Found]
+
+
+def known(files: list[Path]) -> Cells:
     """What the files say of every method on every data set, an earlier file before a later one."""
-    found: dict[tuple[str, str], Found] = {}
+    cells: Cells = {}
     for n, file in enumerate(files):
         for record in OneFile(file).records():
-            found.setdefault((record["data"], record["method"]), Found(record, n > 0))
-    return found
+            cells.setdefault((record["data"], record["method"]), Found(record, n > 0))
+    return {(d, m): cells.get((d, m), Found({})) for d in SETS for m in COLUMNS}
 
 
-def better(metric: str) -> str:
-    """Which way is better."""
-    if metric in CURVES:
-        return CURVES[metric][1]
-    return METRICS[metric].better if metric in METRICS else EXTRAS[metric].better
-
-
-def figure(found: Found | None, line: Line) -> float | None:
-    """One figure of a record, in the row's unit."""
-    for score in [] if found is None else found.record.get("scores", ()):
-        if (score["metric"], score["k"], score["fill"]) == (line.metric, line.k, line.fill):
-            return float(line.times * score["mean"])
-    return None
-
-
-def shown(found: Found | None, value: float | None, digits: int, best: float | None = None) -> str:
-    """A figure as it stands in a table."""
-    if value is None:
-        return REFUSED if found is not None and "collapsed" in found.record else MISSING
-    text = f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "−")  # and never −0
-    text = f"**{text}**" if best is not None and round(value, digits) == round(best, digits) else text
-    return text + ("†" if found is not None and found.earlier else "")
-
-
-def of_metrics(cells: dict[tuple[str, str], Found]) -> list[str]:
-    """All metrics, a column for each method, the three data sets in each cell."""
+def of_metrics(cells: Cells) -> list[str]:
+    """All metrics, a column for each method, the three data sets in each field."""
     rows = [headed(COLUMNS)]
     for line in LINES:
-        sign = 1 if better(line.metric) == "higher" else -1
-        values = {(d, m): figure(cells.get((d, m)), line) for d in SETS for m in COLUMNS}
-        best: dict[str, float | None] = {}
-        for d in SETS:
-            same = [v for m in COLUMNS if (v := values[d, m]) is not None and m != "random" and not is_earlier(cells, d, m)]
-            best[d] = max(same, key=lambda v: sign * v, default=None)
+        scores = {at: found.score(line) for at, found in cells.items()}
+        sign = -1 if any(score.get("better") == "lower" for score in scores.values()) else 1
+        values = {at: line.times * score["mean"] if score else None for at, score in scores.items()}
+        best = {d: best_of([values[d, m] for m in COLUMNS if m != "random" and not cells[d, m].earlier], sign) for d in SETS}
         texts = [
-            " / ".join(
-                shown(cells.get((d, m)), values[d, m], line.digits, None if is_earlier(cells, d, m) else best[d]) for d in SETS
-            )
+            " / ".join(cells[d, m].shown(values[d, m], line.digits, None if cells[d, m].earlier else best[d]) for d in SETS)
             for m in COLUMNS
         ]
         rows.append(row(line.said + ("" if sign > 0 else " (lower)"), texts))
-    taken = [
-        " / ".join(shown(f := cells.get((d, m)), None if f is None else f.record.get("explain_seconds"), 2) for d in SETS)
-        for m in COLUMNS
-    ]
-    normalised = [
-        " / ".join(shown(f := cells.get((d, m)), None if f is None else f.record.get("naopc"), 2) for d in SETS) for m in COLUMNS
-    ]
-    return [*rows, row("normalised AOPC, 20 texts", normalised), row("seconds for the texts, while others ran", taken)]
+    for said, fact in (("normalised AOPC, 20 texts", "naopc"), ("seconds for the texts, while others ran", "explain_seconds")):
+        texts = [" / ".join(cells[d, m].shown(cells[d, m].record.get(fact), 2) for d in SETS) for m in COLUMNS]
+        rows.append(row(said, texts))
+    return rows
 
 
-def is_earlier(cells: dict[tuple[str, str], Found], data: str, method: str) -> bool:
-    """Whether a cell is of another training of the network."""
-    found = cells.get((data, method))
-    return found is not None and found.earlier
+def best_of(values: list[float | None], sign: int) -> float | None:
+    """The best of those that are known."""
+    return max((value for value in values if value is not None), key=lambda value: sign * value, default=None)
 
 
-def of_checks(cells: dict[tuple[str, str], Found]) -> list[str]:
+def of_checks(cells: Cells) -> list[str]:
     """The sanity checks of every method."""
     rows = [headed(COLUMNS)]
     for said, name, check in CHECKS:
-        texts = []
-        for m in COLUMNS:
-            parts = []
-            for d in SETS:
-                found = cells.get((d, m))
-                checked = {} if found is None else found.record.get("sanity", {})
-                refused = check in checked.get("collapsed", ())
-                parts.append(REFUSED if refused else shown(found, checked.get(name), 2))
-            texts.append(" / ".join(parts))
-        rows.append(row(said, texts))
-    same = [
-        " / ".join(
-            "yes"
-            if found is not None and found.record.get("sanity", {}).get("same")
-            else REFUSED
-            if found is not None and "collapsed" in found.record
-            else MISSING
-            for found in (cells.get((d, m)) for d in SETS)
-        )
-        for m in COLUMNS
-    ]
-    return [*rows, row("twice the same explanation", same)]
-
-
-def of_gaps(cells: dict[tuple[str, str], Found]) -> list[str]:
-    """What one pass leaves to refine."""
-    rows = ["| agreement with the model on fresh masks, one pass / refined |" + "".join(f" {CLEAN[d]} |" for d in SETS)]
-    rows.append("|---" * (1 + len(SETS)) + "|")
-    for m in ("default", "paper", "released"):
-        parts = []
-        for d in SETS:
-            found = cells.get((d, m))
-            pair = [None if found is None else found.record.get(f"gap {name}") for name in ("one pass", "refined")]
-            parts.append(" / ".join(shown(found, value, 3) for value in pair) if pair[0] is not None else shown(found, None, 3))
-        rows.append(row(COLUMNS[m], parts))
+        rows.append(row(said, [" / ".join(checked(cells[d, m], name, check) for d in SETS) for m in COLUMNS]))
     return rows
 
 
-def of_marks(cells: dict[tuple[str, str], Found]) -> list[str]:
-    """Agreement with people's marks on HateXplain."""
+def checked(found: Found, name: str, check: str | None) -> str:
+    """What one check found, or that its fit was refused."""
+    sanity = found.record.get("sanity", {})
+    if check in sanity.get("collapsed", ()):
+        return REFUSED
+    value = sanity.get(name)
+    return ("yes" if value else "no") if isinstance(value, bool) else found.shown(value, 2)
+
+
+def of_gaps(cells: Cells) -> list[str]:
+    """What one pass leaves to refine."""
+    rows = [headed({d: CLEAN[d] for d in SETS}, "agreement with the model on fresh masks, one pass / refined")]
+    for m in ("default", "paper", "released"):
+        pairs = {d: [cells[d, m].record.get(f"gap {name}") for name in ("one pass", "refined")] for d in SETS}
+        told = [" / ".join(dict.fromkeys(cells[d, m].shown(value, 3) for value in pairs[d])) for d in SETS]  # refused: once
+        rows.append(row(COLUMNS[m], told))
+    return rows
+
+
+def of_marks(cells: Cells) -> list[str]:
+    """Agreement with people's marks on HateXplain, with all annotators' together and with the majority's."""
     methods = {m: said for m, said in COLUMNS.items() if m != "released"}
     rows = [headed(methods)]
-    for name in ("token_f1", "iou_f1", "auprc"):
-        values = {(m, by): cells["hatexplain", m].record.get(f"{name} {by}") for m in methods for by in ("union", "majority")}
-        best = {by: max(v for m in methods if (v := values[m, by]) is not None) for by in ("union", "majority")}
-        texts = [
-            " / ".join(shown(cells["hatexplain", m], values[m, by], 3, best[by]) for by in ("union", "majority")) for m in methods
-        ]
-        rows.append(row(name.replace("_f1", " F1").replace("iou", "IoU").replace("auprc", "AUPRC"), texts))
+    for said, name in (("token F1", "token_f1"), ("IoU F1", "iou_f1"), ("AUPRC", "auprc")):
+        values = {(m, by): cells["hatexplain", m].record.get(f"{name} {by}") for m in methods for by in PEOPLE}
+        best = {by: best_of([values[m, by] for m in methods], 1) for by in PEOPLE}
+        texts = [" / ".join(cells["hatexplain", m].shown(values[m, by], 3, best[by]) for by in PEOPLE) for m in methods]
+        rows.append(row(said, texts))
     return rows
 
 
-def headed(columns: dict[str, str]) -> str:
+def headed(columns: dict[str, str], first: str = "") -> str:
     """The head of a table and the line below it."""
-    return "| |" + "".join(f" {said} |" for said in columns.values()) + "\n" + "|---" * (1 + len(columns)) + "|"
+    return row(first, list(columns.values())) + "\n" + "|---" * (1 + len(columns)) + "|"
 
 
 def row(said: str, texts: list[str]) -> str:

@@ -19,6 +19,7 @@ import pytest
 import toy_study
 from aimwise.errors import AimwiseError, BadFile, BadSetting, UnknownName
 from aimwise.explainers import AIM
+from aimwise.study import machine
 from aimwise.study.cells import fingerprint, mean_of, settings_of
 from aimwise.study.locks import began, claim, lives, path
 from aimwise.study.run import refuse_failures
@@ -250,3 +251,15 @@ def test_what_several_processes_wait_for_is_made_by_one(tmp_path):
     assert [one.communicate(timeout=60)[0] for one in going] == ["here\n"] * 4
     assert (tmp_path / "made").read_text() == "x"
     assert list(tmp_path.rglob("*.lock.*")) == []
+
+
+def test_the_commit_can_be_named_where_the_checkout_is_of_something_else(monkeypatch):
+    monkeypatch.setenv("AIMWISE_COMMIT", "0123456789ab")
+    machine.commit.cache_clear()
+    try:
+        assert machine.made_by("a command")["commit"] == "0123456789ab"
+        monkeypatch.delenv("AIMWISE_COMMIT")
+        machine.commit.cache_clear()
+        assert machine.commit() != "0123456789ab"
+    finally:
+        machine.commit.cache_clear()

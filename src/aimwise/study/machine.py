@@ -46,7 +46,12 @@ def release() -> str:
 
 @cache
 def commit() -> str:
-    """The commit of the source that runs, with a + if files were changed since; empty where there is none."""
+    """The commit of the source that runs, with a + if files were changed since; empty where there is none.
+
+    AIMWISE_COMMIT names it where the source lies in a checkout of something else.
+    """
+    if given := os.environ.get("AIMWISE_COMMIT"):
+        return given
     here = Path(__file__).parent
     try:
         ask = ["git", "-C", str(here)]
@@ -55,7 +60,7 @@ def commit() -> str:
             [*ask, "status", "--porcelain", "--", str(here.parent)], capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("AIMWISE_COMMIT", "")
+        return ""
     return name.stdout.strip() + "+" * bool(changed.stdout.strip())
 
 

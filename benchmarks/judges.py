@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aimwise.data.store import home
-from aimwise.device import resolve_device
+from aimwise.device import repeatable, resolve_device
 from aimwise.files import load_tensors, save_tensors, write_whole
 from aimwise.masked import Masked
 from aimwise.metrics.leakage import Predictor
@@ -20,7 +20,12 @@ LEARNED = 10_000  # training inputs that a judge learns from
 def kept_judge(name: str, box: Masked, train: Any) -> Predictor:
     """The judge of that name, from the cache or else trained and put there; of several processes one trains it."""
     file = home() / "judges" / f"{name}.safetensors"
-    made_once(file, lambda: keep(trained_judge(box, train[:LEARNED], 0), file))
+
+    def make() -> None:
+        with repeatable(resolve_device("auto")):  # another machine's judge is the same one
+            keep(trained_judge(box, train[:LEARNED], 0), file)
+
+    made_once(file, make)
     tensors, facts = load_tensors(file)
     net = family(box.features.kind, "default").approximator(box.features.layout, len(box.classes()))
     net.load_state_dict(tensors)

@@ -100,6 +100,9 @@ TASKS: dict[str, Callable[[], Task]] = {
 }
 RECIPES: dict[str, Callable[[], aimwise.Explainer]] = {
     "default": lambda: aimwise.AIM(),
+    "blind": lambda: aimwise.AIM(look=False),
+    "own rows": lambda: aimwise.AIM(least_rows=0),
+    "blind, own rows": lambda: aimwise.AIM(look=False, least_rows=0),
     "near": lambda: aimwise.AIM(networks="near"),
     "dilated": lambda: aimwise.AIM(networks="dilated"),
     "attention": lambda: aimwise.AIM(networks="attention"),

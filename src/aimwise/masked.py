@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -111,12 +111,21 @@ class Masked:
 
     def answers(self, inputs: Any) -> Float[Tensor, "n C"]:
         """Probabilities of inputs that a method changed by itself, in the black box's own form, asked about at once."""
-        return self._ask(inputs, len(inputs))
+        said: Tensor = self._ask(inputs, len(inputs))
+        return said
 
     def whole(self, batch: Batch) -> Float[Tensor, "B C"]:
         """Probabilities of the inputs as they are."""
         rng = torch.Generator().manual_seed(0)
         return self._dimmed(batch, torch.arange(len(batch)), torch.ones_like(batch.present, dtype=torch.float32), rng)
+
+    def seen(self, batch: Batch) -> Float[Tensor, "B d h"] | None:
+        """What the black box computes at each feature of the inputs as they are, where it can be looked into."""
+        placed = self.features.placed(batch) if self.blackbox.shows else None
+        if placed is None:
+            return None
+        made: Tensor | None = self._ask(placed, len(batch), self.blackbox.seen)
+        return None if made is None else made[:, : batch.present.shape[1]].to(batch.present.device)
 
     def scores(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Float[Tensor, "B C"]:
         """A score for every class with feature i kept by z_i, through which gradients flow back to z."""
@@ -185,7 +194,8 @@ class Masked:
         """Probabilities for each mask in z, each process asking about some of them; what one cannot answer is raised in all."""
         share = self.processes.share(len(z))
         if share.count == 1:
-            return self._ask(self.features.dim(batch.pick(of), z, rng), len(z))
+            answer: Tensor = self._ask(self.features.dim(batch.pick(of), z, rng), len(z))
+            return answer
         self.meter.allow(len(z))
         before, said, error = self.meter.queries, None, None
         if self.features.random:  # drawn for all, so that each input is what one process would have asked about
@@ -203,12 +213,13 @@ class Masked:
         self.blackbox._check_classes(classes)
         return self.processes.gathered(torch.zeros(0, classes) if said is None else said, share)
 
-    def _ask(self, inputs: Any, n: int) -> Tensor:
+    def _ask(self, inputs: Any, n: int, ask: Callable[[Any], Any] | None = None) -> Any:
+        """What the black box answers, its probabilities if nothing else is asked for; where it raises it may be asked again."""
         for attempt in range(self.retries + 1):
             self.meter.take(n)
             started = time.perf_counter()
             try:
-                return self.blackbox.probs(inputs)
+                return (ask or self.blackbox.probs)(inputs)
             except AimwiseError:
                 raise
             except Exception as e:

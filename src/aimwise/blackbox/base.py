@@ -34,6 +34,8 @@ class BlackBox(ABC):
     """How many numbers or tokens it is asked about at once where all that it computes is kept for gradients."""
     gradients: bool = False
     """Whether gradients flow through `scores` back to what it is asked about."""
+    shows: bool = False
+    """Whether it can be looked into while it reads: see `seen`."""
 
     @property
     def called(self) -> str:
@@ -62,6 +64,10 @@ class BlackBox(ABC):
         each of the L belongs to, -1 for none. Inputs that are numbers themselves are moved as they are, without the last.
         """
         raise no_gradients(self)
+
+    def seen(self, inputs: Any) -> Float[Tensor, "B d h"] | None:
+        """What the model computes at each feature of inputs that have places (`Features.placed`); None if it shows nothing."""
+        return None
 
     def _check_classes(self, found: int) -> None:
         if self.n_classes is None:

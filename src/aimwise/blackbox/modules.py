@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from aimwise.blackbox.base import BlackBox, Move, as_matrix, centred, known_output, normalised, settled
+from aimwise.blackbox.looking import looking
 from aimwise.errors import BadBlackBox
 from aimwise.gates import GatedIds
 
@@ -25,6 +26,7 @@ class TorchBox(BlackBox):
 
     inside = frozenset({"zero"})
     gradients = True
+    shows = True
 
     def __init__(
         self,
@@ -66,6 +68,20 @@ class TorchBox(BlackBox):
             answer = self._scores(x, None, gradients=True)
         self.output = settled(self.output, answer)
         return normalised(answer, self.output)
+
+    def seen(self, inputs: Any) -> Tensor | None:
+        if not isinstance(inputs, Tensor) or inputs.is_floating_point() or inputs.ndim != 2:
+            return None
+        found = [self._seen(part) for part in torch.split(inputs, self.rows_per_call)]
+        return None if any(one is None for one in found) else torch.cat([one for one in found if one is not None])
+
+    def _seen(self, ids: Tensor) -> Tensor | None:
+        """What the module computes at each id; one input is asked about twice, so that it is not taken for something shared."""
+        ids = ids.to(place_of(self.module).device)
+        asked = ids.repeat(2, 1) if len(ids) == 1 else ids
+        with looking(self.module, asked) as sight:
+            self._scores(asked, None)
+        return None if sight.vectors is None else sight.vectors[: len(ids)]
 
     def _halves(self, x: Tensor, share: Tensor | None) -> Tensor:
         """The scores of all rows; where the GPU's memory is too small for them at once, of one half after the other."""

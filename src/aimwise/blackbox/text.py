@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from aimwise.blackbox.base import BlackBox, Move, as_matrix, centred, known_output, normalised, settled
+from aimwise.blackbox.looking import looking
 from aimwise.blackbox.modules import as_tensor, embeddings_changed, evaluating, place_of, scaling, scores_of
 from aimwise.errors import BadBlackBox, BadSetting
 from aimwise.gates import GatedTexts
@@ -124,6 +126,7 @@ class TextBox(BlackBox):
 
     rows_per_call = 1024
     gradients = True
+    shows = True
 
     def __init__(
         self,
@@ -169,6 +172,34 @@ class TextBox(BlackBox):
         answer = self._scores(inputs, gradients=True, move=move)
         self.output = settled(self.output, answer)
         return normalised(answer, self.output)
+
+    def seen(self, inputs: Any) -> Tensor | None:
+        if not isinstance(inputs, GatedTexts):
+            return None
+        encoded = self.tokenizer.encode(list(inputs.texts))
+        if encoded.places is None:
+            return None
+        owner = torch.from_numpy(owners(encoded.places, inputs.spans))  # (n, L)
+        order = np.argsort(encoded.lengths, kind="stable")
+        found = []
+        for rows in self._parts(order, encoded.lengths, encoded.left):
+            asked = rows.repeat(2) if len(rows) == 1 else rows  # one text alone could be taken for something shared
+            given = self._given(encoded.rows(asked))
+            with evaluating(self.module), looking(self.module, given[IDS]) as sight:
+                self._called(given)
+            if sight.vectors is None:
+                return None
+            found.append(of_words(sight.vectors[: len(rows)], of_part(owner[rows], encoded, sight.ids), inputs.spans.shape[1]))
+        return torch.cat(found)[torch.from_numpy(np.argsort(order))]
+
+    def _given(self, part: Encoded) -> dict[str, Tensor]:
+        """Encoded texts as the module takes them."""
+        place = place_of(self.module)
+        return {name: torch.from_numpy(v).to(place.device) for name, v in part.inputs.items()}
+
+    def _called(self, given: dict[str, Tensor]) -> Any:
+        """What the module returns."""
+        return self.module(**given) if self.tokenizer.named else self.module(given[IDS])
 
     def _scores(self, inputs: Any, *, gradients: bool = False, move: Move | None = None) -> Tensor:
         """What the module says of texts, of texts whose words are kept by a share, or of those whose embeddings are moved."""
@@ -216,25 +247,20 @@ class TextBox(BlackBox):
         move: Move | None,
     ) -> Tensor:
         """The module's scores for some rows."""
-        place = place_of(self.module)
-        part = encoded.rows(which[rows])
-        given = {name: torch.from_numpy(v).to(place.device) for name, v in part.inputs.items()}
+        given = self._given(encoded.rows(which[rows]))
         with ExitStack() as stack:
             stack.enter_context(evaluating(self.module, gradients=gradients))
             if words is not None:
-                width = part.inputs[IDS].shape[1]
-                owner = words[which[rows]]
-                owner = torch.from_numpy(owner[:, -width:] if encoded.left else owner[:, :width])
+                owner = of_part(torch.from_numpy(words[which[rows]]), encoded, given[IDS])
                 index = torch.from_numpy(rows)
                 share = inputs.share[index.to(inputs.share.device)].cpu()
-                share = torch.where(owner >= 0, share.gather(1, owner.clamp_min(0)), 1.0).to(place.device)  # (b, L)
+                share = torch.where(owner >= 0, share.gather(1, owner.clamp_min(0)), 1.0).to(given[IDS].device)  # (b, L)
                 if inputs.fill == "zero":
                     change = scaling(share) if move is None else lambda made: move(index, made, owner)
                     stack.enter_context(embeddings_changed(self.module, self.embedding, given[IDS], change))
                 else:
                     given = self._replaced(given, share > 0.5, inputs.fill)
-            answer = self.module(**given) if self.tokenizer.named else self.module(given[IDS])
-            return as_matrix(scores_of(answer), len(rows)).cpu()
+            return as_matrix(scores_of(self._called(given)), len(rows)).cpu()
 
     def _replaced(self, given: dict[str, Tensor], keep: Tensor, fill: str) -> dict[str, Tensor]:
         """The mask or padding id in place of tokens that are not kept; padding is not looked at."""
@@ -243,6 +269,21 @@ class TextBox(BlackBox):
         if fill == "pad" and SEEN in given:
             new[SEEN] = given[SEEN] * keep
         return new
+
+
+def of_part(owner: Tensor, encoded: Encoded, ids: Tensor) -> Tensor:
+    """What is known of each token, of those that are handed over with these ids: (b, L)."""
+    width = ids.shape[1]
+    return owner[:, -width:] if encoded.left else owner[:, :width]
+
+
+def of_words(vectors: Float[Tensor, "b L h"], owner: Int[Tensor, "b L"], words: int) -> Float[Tensor, "b d h"]:
+    """The mean of each word's tokens; 0 where none was read."""
+    index = (owner + 1).to(vectors.device)  # 0 takes what belongs to no word
+    sums = vectors.new_zeros(len(vectors), words + 1, vectors.shape[2])
+    sums.scatter_add_(1, index[..., None].expand_as(vectors), vectors)
+    count = vectors.new_zeros(len(vectors), words + 1).scatter_add_(1, index, torch.ones_like(index, dtype=vectors.dtype))
+    return (sums / count.clamp_min(1)[..., None])[:, 1:]
 
 
 def owners(places: np.ndarray, spans: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from aimwise.batch import Batch
-from aimwise.errors import BadSetting, unknown
+from aimwise.errors import BadBlackBox, BadSetting, unknown
 from aimwise.explainers.asked import Asked, Draw
 from aimwise.explainers.judge import Judge
 from aimwise.explainers.learned import Learned
@@ -57,7 +57,10 @@ class AIM(Learned):
     the predicted class alone). explainer: False trains selector and approximator alone, by L2, which needs rank="pi". Both are
     for ablations, and a selector alone is not refused when it has collapsed.
     most_queries: a fit that would ask about more random masks asks about so many once, and learns from them again and again.
-    least_rows: a table of fewer rows is joined by rows made of them, each feature from another row (random masks only).
+    least_rows: a table of fewer rows is joined by rows made of them, each feature from another row; few texts are joined by
+    texts made of them, in which some words are others (random masks only; 0 for none).
+    look: where the model is a torch network that reads ids, E sees what it computes at each word, without gradients: once more
+    for each input of an epoch and for each input that is explained. A fit with max_queries does not look.
     The other settings are those of `Learned`.
     """
 
@@ -79,6 +82,9 @@ class AIM(Learned):
     most_queries: int | None = 1 << 19
     rank: str = "W"
     explainer: bool = True
+    look: bool = True
+
+    sight_ = 0  # numbers that E sees of each feature
 
     @property
     def every_class(self) -> bool:
@@ -141,6 +147,7 @@ class AIM(Learned):
         self._check_settings()
         rng = torch.Generator().manual_seed(seed)
         lesson = self._lesson(box, data, probs, seed, rng, folder)
+        self.sight_ = self._sight(box, data)
         nets = self._networks(box.features.kind, box.features.layout).to(probs.device)
         if not self.intercept:
             self.base_ = torch.zeros_like(self.base_)
@@ -164,7 +171,7 @@ class AIM(Learned):
             if not self.explainer:
                 return self._approximated(nets, box, judge)
             with torch.no_grad():
-                W = nets["explainer"](judge.batch.x, judge.probs) * judge.batch.present[..., None]  # (B, d, C)
+                W = self._weights(nets, box, judge.batch, judge.probs) * judge.batch.present[..., None]  # (B, d, C)
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
             return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
 
@@ -175,7 +182,7 @@ class AIM(Learned):
     def _enlarged(self, box: Masked, data: Batch, probs: Tensor, seed: int) -> tuple[Batch, Float[Tensor, "N C"]]:
         """The rows to learn from, and where they are few, more of them made of their parts; with the model's answers to all."""
         allowed = [int(SPENT * most) for most in (box.meter.left, self.most_queries) if most is not None]
-        more = min([self.least_rows - len(data), *allowed])
+        more = min([box.features.lacking(len(data), self.least_rows), *allowed])
         if more <= 0:
             return data, probs
         new = box.features.enlarged(data, more, torch.Generator().manual_seed(seed + 2))
@@ -212,7 +219,7 @@ class AIM(Learned):
             batch = step.batch
             whole = batch.present[:, None].to(z.dtype)  # (B, 1, d), whose answer is known already
             z, said = torch.cat([z, whole], 1), torch.cat([said, known[:, None]], 1)
-            W = nets["explainer"](batch.x, known)  # (B, d, C)
+            W = self._weights(nets, box, batch, known)  # (B, d, C)
             scores = losses.additive(W, z, self.base_)  # (B, M + 1, C)
             size = self.beta * self._share_of_norm(step.share)
             yield step.share.weight * entropy(target(said), scores) + size * norm(W * batch.present[..., None])
@@ -229,7 +236,7 @@ class AIM(Learned):
         M, soft = self.masks_per_row, box.features.soft.to(probs.device)
         for step, p in plain_steps(box, data, probs, order, size=self.batch_size, rng=rng):
             batch, share = step.batch, step.share
-            W = nets["explainer"](batch.x, p) if self.explainer else None  # (B, d, C)
+            W = self._weights(nets, box, batch, p) if self.explainer else None  # (B, d, C)
             pi = nets["selector"](batch.x)  # (B, d)
             z = SAMPLERS[self.masks](pi[:, None].expand(-1, M, -1), self.tau, step.drawing(rng))  # (B, M, d)
             z = sampling.snap_where(z, soft) * batch.present[:, None]
@@ -252,7 +259,28 @@ class AIM(Learned):
         if self.rank == "pi":
             pi: Tensor = self.nets_["selector"](batch.x)  # (B, d)
             return pi[..., None] * losses.hardened(probs)[:, None]
-        W: Tensor = self.nets_["explainer"](batch.x, probs)
+        return self._weights(self.nets_, box, batch, probs)
+
+    def _sight(self, box: Masked, data: Batch) -> int:
+        """How many numbers the black box shows of each feature; 0 if none, or if they are not wanted."""
+        wanted = self.look and family(box.features.kind, self.networks).looks and box.meter.most is None
+        seen = box.seen(box.features.trim(data.cut(0, 1))) if wanted else None
+        return 0 if seen is None else seen.shape[2]
+
+    def _weights(self, nets: nn.ModuleDict, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
+        """What E says of inputs, and of what the black box computes at each of their features if E looks at that."""
+        W: Tensor
+        if not self.sight_:
+            W = nets["explainer"](batch.x, probs)
+            return W
+        seen = box.seen(batch)
+        if seen is None or seen.shape[2] != self.sight_:
+            shown = "nothing" if seen is None else f"{seen.shape[2]} numbers"
+            raise BadBlackBox(
+                f"The explainer looks at {self.sight_} numbers that the network it was fitted on computes at each word, and "
+                f"{box.blackbox.called} shows {shown}. Hand over that network itself, or fit with look=False."
+            )
+        W = nets["explainer"](batch.x, probs, seen)
         return W
 
     @torch.no_grad()
@@ -265,11 +293,20 @@ class AIM(Learned):
 
     def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
         made, classes = family(kind, self.networks), len(self.classes_)
-        nets = nn.ModuleDict({"explainer": made.explainer(layout, classes)} if self.explainer else {})
+        sight = (self.sight_,) if self.sight_ else ()
+        nets = nn.ModuleDict({"explainer": made.explainer(layout, classes, *sight)} if self.explainer else {})
         if self.masks not in MASKS:
             nets["selector"] = made.selector(layout)
             nets["approximator"] = made.approximator(layout, classes)
         return nets
+
+    def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        facts, tensors = super()._learned()
+        return facts | {"sight": self.sight_}, tensors
+
+    def _restore(self, box: Masked, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        self.sight_ = int(facts.get("sight", 0))  # folders of the first versions do not say
+        super()._restore(box, facts, tensors)
 
     def _check_settings(self) -> None:
         for what, name, known in (

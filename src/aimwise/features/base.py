@@ -107,6 +107,10 @@ class Features(ABC):
         """The batch without positions that none of its inputs has."""
         return batch
 
+    def lacking(self, rows: int, least: int) -> int:
+        """How many inputs made of others are worth having beside so many; `least`: how many a method wants at least."""
+        return max(least - rows, 0)
+
     def enlarged(self, batch: Batch, more: int, rng: torch.Generator) -> Batch:
         """The batch and so many more inputs made of parts of its own, which say more about the model where inputs are few; the
         batch as it is where such inputs would be unlike any."""
@@ -143,6 +147,10 @@ class Features(ABC):
     @abstractmethod
     def dim(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Any:
         """The inputs with feature i kept by the share z_i, in the form the black box takes."""
+
+    def placed(self, batch: Batch) -> Any | None:
+        """The inputs as they are and the place of each feature, for a model that can be looked into; None if there are none."""
+        return None
 
     @abstractmethod
     def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B ..."]:

@@ -15,7 +15,7 @@ from torch import Tensor
 from aimwise.batch import Batch
 from aimwise.errors import BadFeatures, BadSetting, unknown
 from aimwise.features.base import Features
-from aimwise.features.words import TextLayout
+from aimwise.features.words import SWAPPED, TextLayout, lacking_texts
 from aimwise.gates import GatedIds
 
 TOKEN_FILLS = ("in_place", "packed", "zero")
@@ -115,6 +115,21 @@ class Tokens(Features):
             return torch.where(keep, table, self.pad).gather(1, order)
         instead = self.pad if self.token is None else self.token
         return torch.where(keep | (table == self.pad), table, instead)
+
+    def placed(self, batch: Batch) -> Tensor:
+        return ids_of(batch)
+
+    def lacking(self, rows: int, least: int) -> int:
+        return lacking_texts(rows, least)
+
+    def enlarged(self, batch: Batch, more: int, rng: torch.Generator) -> Batch:
+        table, there = ids_of(batch).cpu(), batch.present.cpu()
+        rows = torch.randint(len(table), (more,), generator=rng)
+        new, free = table[rows], there[rows]
+        other = torch.randint(self.count_ - 1, new.shape, generator=rng) if self.count_ > 1 else new
+        other = other + (other >= self.pad)  # any id but padding, those of words that stand in no text here too
+        new = torch.where((torch.rand(new.shape, generator=rng) < SWAPPED) & free, other, new)
+        return self.encode(torch.cat([table, new]).to(ids_of(batch).device)).to(batch.x.device)
 
     def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
         return z

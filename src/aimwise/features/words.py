@@ -22,6 +22,8 @@ from aimwise.gates import GatedTexts
 INSIDE = ("mask", "pad", "zero")
 TEXT_FILLS = ("delete", "replace", *INSIDE)
 PAD = 0
+SWAPPED = 0.3  # of the words of a text that is made of another: each becomes any word there is, rare ones as often as others
+PLENTY, EACH = 50_000, 3  # texts that need no others made of them, and how many are made of one at most
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,29 @@ class Words(Features):
                 out.append(f"{before}{''.join(kept)}{after}")
         return out
 
+    def placed(self, batch: Batch) -> GatedTexts:
+        rows = rows_of(batch)
+        texts = [rows.source.texts[i] for i in rows.index.tolist()]
+        return GatedTexts(texts, self.spans(batch), torch.ones(batch.present.shape), "zero")
+
+    def lacking(self, rows: int, least: int) -> int:
+        return lacking_texts(rows, least)
+
+    def enlarged(self, batch: Batch, more: int, rng: torch.Generator) -> Batch:
+        rows = rows_of(batch)
+        texts = [rows.source.texts[i] for i in rows.index.tolist()]
+        found = tokenize(texts)
+        _, first = np.unique(found.key, return_index=True)
+        words = [texts[found.row[i]][found.start[i] : found.end[i]] for i in first.tolist()]
+        made = []
+        for row in torch.randint(len(texts), (more if words else 0,), generator=rng).tolist():
+            before, own, gaps, after = rows.source.pieces(int(rows.index[row]))
+            swap = (torch.rand(len(own), generator=rng) < SWAPPED).tolist()
+            other = torch.randint(len(words), (len(own),), generator=rng).tolist()
+            told = (words[i] + gap if new else word for word, gap, new, i in zip(own, gaps, swap, other, strict=True))
+            made.append(f"{before}{''.join(told)}{after}")
+        return self.encode([*texts, *made]).to(batch.x.device)
+
     def spread(self, batch: Batch, z: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
         return z
 
@@ -222,6 +247,11 @@ class Words(Features):
         new._check_settings()
         new.keys_ = np.sort(tensors["keys"].numpy().view(np.uint64))
         return new
+
+
+def lacking_texts(rows: int, least: int) -> int:
+    """How many texts made of others are worth having beside so many: words that stand in few texts are then seen in more."""
+    return max(min(PLENTY - rows, EACH * rows), 0) if least else 0
 
 
 def rows_of(batch: Batch) -> TextRows:

@@ -16,16 +16,18 @@ from aimwise.nn import image, table, text
 class Family:
     """How to build E, S and G for one kind of features."""
 
-    explainer: Callable[[Any, int], nn.Module]
+    explainer: Callable[..., nn.Module]
     selector: Callable[[Any], nn.Module]
     approximator: Callable[[Any, int], nn.Module]
+    looks: bool = False
+    """Whether E takes, as a third number, how many numbers the black box shows of each feature, and then those numbers."""
 
 
 NETWORKS: dict[tuple[str, str], Family] = {
     ("table", "default"): Family(table.TableExplainer, table.TableSelector, table.TableApproximator),
     ("table", "paper"): Family(table.PlainTableExplainer, table.TableSelector, table.TableApproximator),
     ("table", "released"): Family(table.CellExplainer, table.CellSelector, table.CellApproximator),
-    ("text", "default"): Family(text.TextExplainer, text.TextSelector, text.TextApproximator),
+    ("text", "default"): Family(text.TextExplainer, text.TextSelector, text.TextApproximator, looks=True),
     ("text", "paper"): Family(text.PlainTextExplainer, text.TextSelector, text.TextApproximator),
     ("text", "released"): Family(text.PlainTextExplainer, text.TextSelector, text.TextApproximator),
     ("image", "default"): Family(image.ImageExplainer, image.ImageSelector, image.ImageApproximator),

@@ -21,9 +21,10 @@ class TextExplainer(nn.Module):
 
     The words say by how much they differ from each other; what they say together begins as the black box's own log-odds and is
     learned apart. Else the sum over hundreds of words, thrown about by every step, hides what single words say.
+    sight: how many numbers the black box shows of each word; with them E knows words that it has seldom seen.
     """
 
-    def __init__(self, layout: TextLayout, classes: int) -> None:
+    def __init__(self, layout: TextLayout, classes: int, sight: int = 0) -> None:
         super().__init__()
         self.embedding = nn.Embedding(layout.ids, SIZE, padding_idx=PAD)
         self.narrow = nn.Linear(SIZE, NEAR)
@@ -40,21 +41,44 @@ class TextExplainer(nn.Module):
             for last in (self.alone, self.head, self.together):  # no word says more than another until the data make it
                 last.weight.zero_()
             self.together.bias.zero_()
+        self.look = Look(sight, classes) if sight else None
 
-    def forward(self, x: Int[Tensor, "B d"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
+    def forward(
+        self, x: Int[Tensor, "B d"], probs: Float[Tensor, "B C"], seen: Float[Tensor, "B d h"] | None = None
+    ) -> Float[Tensor, "B d C"]:
         there = (x != PAD)[..., None]  # (B, d, 1)
         before = there.squeeze(2).cumsum(1) - 1  # (B, d)
         behind = before[:, -1:] - before
         word = self.embedding(x)  # (B, d, e)
-        near = (self.narrow(word) + self.from_start(place(before)) + self.from_end(place(behind))) * there  # (B, d, n)
+        near = self.narrow(word) + self.from_start(place(before)) + self.from_end(place(behind))  # (B, d, n)
+        alone = self.alone(word)  # (B, d, C)
+        if self.look is not None:
+            known, says = self.look(seen)
+            near, alone = near + known, alone + says * there
+        near = near * there
         for layer in self.near:
             near = layer(near) * there
         words = there.sum(1).clamp_min(1)  # (B, 1)
         text = self.whole(torch.cat([near.sum(1) / words, probs], 1))  # (B, n)
-        apart = self.alone(word) + self.head(self.mix(torch.cat([near, text[:, None].expand_as(near)], 2))) * there
+        apart = alone + self.head(self.mix(torch.cat([near, text[:, None].expand_as(near)], 2))) * there
         total = probs.clamp_min(LEAST).log() + self.together(text)  # (B, C)
         W: Tensor = apart + ((total - apart.sum(1)) / words)[:, None]  # (B, d, C)
         return W - W.mean(-1, keepdim=True)
+
+
+class Look(nn.Module):
+    """What the black box computes at each word, as E takes it in, and what it says by itself."""
+
+    def __init__(self, sight: int, classes: int) -> None:
+        super().__init__()
+        self.even = nn.LayerNorm(sight)
+        self.near, self.alone = nn.Linear(sight, NEAR), nn.Linear(sight, classes, bias=False)
+        with torch.no_grad():
+            self.alone.weight.zero_()
+
+    def forward(self, seen: Float[Tensor, "B d h"]) -> tuple[Float[Tensor, "B d n"], Float[Tensor, "B d C"]]:
+        even = self.even(seen)
+        return self.near(even), self.alone(even)
 
 
 def place(steps: Int[Tensor, "B d"]) -> Int[Tensor, "B d"]:

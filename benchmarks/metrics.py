@@ -3,14 +3,14 @@
     python -m benchmarks.metrics [--sets imdb ag_news hatexplain] [--methods paper released default ig occlusion lexicon random]
                                  [--seeds 1] [--rows 5000] [--jobs 3] [--quick] [--out results/metrics.json]
 
-Every cell (data set, method, seed) is written to the file when it is done; the same command goes on with those that are missing.
-All methods of a data set explain the same trained network and the same first `rows` test texts. Each figure is a mean over the
-texts with its 95 % bootstrap interval; words are taken away in place and packed. The normalised curve (naopc), which searches for
-the best and the worst order, is of the first few texts. For sanity every method is also fitted to the network with random
-weights, to one that was trained on shuffled labels, and with another seed. The stability metric's meanings are those of a
-sentence-transformers model in the folder `--encoder`, or else of latent semantic analysis of the texts (lsa). --quick is for a
-machine without a GPU: the same for the small black boxes of `aimwise reproduce --quick`, from which explainers learn by 1,500
-texts, in a file of its own.
+Every cell (data set, method, seed, part) is written to the file when it is done; the same command goes on with those that are
+missing. All methods of a data set explain the same trained network and the same first `rows` test texts. Each figure is a mean
+over the texts with its 95 % bootstrap interval; words are taken away in place and packed. The normalised curve (naopc), which
+searches for the best and the worst order, is of the first few texts. For sanity, a part of its own, every method learns from the
+first training texts, and again from the network with random weights, from one that was trained on shuffled labels, and with
+another seed. The stability metric's meanings are those of a sentence-transformers model in the folder `--encoder`, or else of
+latent semantic analysis of the texts (lsa). --quick is for a machine without a GPU: the same for the small black boxes of
+`aimwise reproduce --quick`, from which explainers learn by 1,500 texts, in a file of its own.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import os
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,7 +38,7 @@ from aimwise.scores.evaluate import evaluate
 from aimwise.scores.sanity import amortization_gap, sanity
 from aimwise.study.cells import Facts
 from aimwise.study.machine import module_command
-from aimwise.study.paper.boxes import TEXTS, mistaught, task
+from aimwise.study.paper.boxes import TEXTS, Task, mistaught, task
 from aimwise.study.paper.work import ENCODER, near
 from aimwise.study.run import Study, refuse_failures
 from aimwise.study.store import OneFile
@@ -52,6 +53,8 @@ LEARNS = ("paper", "released", "default", "lexicon")
 GAP_ROWS, GAP_BUDGET = 100, 512
 SEARCHED, SEARCHED_KS = 20, (1, 3, 5)  # texts and sizes of the normalised curve
 SANE_ROWS = 500
+SANE_LEARNED = 5000  # train texts for each of the four fits of sanity
+FIGURES, SANITY = "figures", "sanity"
 FEW = 500  # train texts for methods that learn nothing from them
 ASKED = (
     "faithfulness", "sufficiency", "comprehensiveness", "flips", "kl", "positive_log_odds", "negative_log_odds",
@@ -94,21 +97,27 @@ def plausibility(explanation: Explanation) -> dict[str, float]:
 
 
 def cell(facts: Facts) -> Facts:
-    """One method on one data set, and all its figures."""
-    data, method, scale, rows = (facts[name] for name in ("data", "method", "scale", "rows"))
-    found = task(data, scale)
-    train, test = found.train, found.test[:rows]
-    explainer = explainer_for(method, data, scale)
-    done: Facts = {"settings": repr(explainer), "texts": len(test)}
+    """One part of what is known of one method on one data set: its figures, or its sanity."""
+    data, method, scale = facts["data"], facts["method"], facts["scale"]
+    found, explainer = task(data, scale), explainer_for(method, data, scale)
+    learns = found.train if method in LEARNS else found.train[:FEW]
+    made = figures if facts["part"] == FIGURES else checks
     try:
-        learns = train if method in LEARNS else train[:FEW]
-        explainer.fit(found.box, learns, features=found.features, seed=facts["seed"])
+        return {"settings": repr(explainer), **made(found, explainer, learns, facts)}
     except Collapsed as e:
-        return {**done, "collapsed": str(e)}
+        return {"settings": repr(explainer), "collapsed": str(e)}
+
+
+def figures(found: Task, explainer: aimwise.Explainer, learns: Any, facts: Facts) -> Facts:
+    """All metrics of the first test texts, what refining them would add, and how far they are what people marked."""
+    data, method, scale, rows = (facts[name] for name in ("data", "method", "scale", "rows"))
+    train, test = found.train, found.test[:rows]
+    explainer.fit(found.box, learns, features=found.features, seed=facts["seed"])
     named = [name for name in ASKED if explainer.every_class or name not in ("class_faithfulness", "pairwise_iou")]
     started = time.perf_counter()
     explanation = explainer.explain(test)
-    done |= {"explain_seconds": time.perf_counter() - started, "fit_seconds": explainer.fit_seconds_}
+    done: Facts = {"texts": len(test), "explain_seconds": time.perf_counter() - started, "fit_seconds": explainer.fit_seconds_}
+    done["queries_to_fit"] = explainer.queries_
     scores = evaluate(
         {method: explanation},
         test,
@@ -134,10 +143,16 @@ def cell(facts: Facts) -> Facts:
     if isinstance(explainer, aimwise.AIM):
         gap = amortization_gap(explainer, test[:GAP_ROWS], budget=GAP_BUDGET)
         done |= {"gap one pass": gap.one_pass, "gap refined": gap.refined}
-    done["queries_to_fit"] = explainer.queries_
-    checked = asdict(sanity(explainer, learns, test[:SANE_ROWS], k=10, mistaught=mistaught(data, scale)))
-    done["sanity"] = {name: None if value != value else value for name, value in checked.items()}
     return done
+
+
+def checks(found: Task, explainer: aimwise.Explainer, learns: Any, facts: Facts) -> Facts:
+    """What the method does when the network, its labels or the seed change; learned from the first texts each time."""
+    learns = learns[:SANE_LEARNED]
+    explainer.fit(found.box, learns, features=found.features, seed=facts["seed"])
+    wrong = mistaught(facts["data"], facts["scale"])
+    checked = asdict(sanity(explainer, learns, found.test[:SANE_ROWS], k=10, mistaught=wrong))
+    return {"sanity": {name: None if value != value else value for name, value in checked.items()}, "learned": len(learns)}
 
 
 def main() -> None:
@@ -158,7 +173,8 @@ def main() -> None:
     study = Study(store, "benchmarks.metrics:cell", module_command("benchmarks.metrics"))
     note_readers(store, options.sets, scale)
     wanted = [
-        {"data": name, "scale": scale, "method": method, "seed": seed, "rows": options.rows, "meanings": meanings}
+        {"data": name, "scale": scale, "method": method, "seed": seed, "rows": options.rows, "meanings": meanings, "part": part}
+        for part in (FIGURES, SANITY)
         for name in options.sets
         for method in options.methods
         for seed in range(options.seeds if method in ("paper", "released", "default") else 1)

@@ -111,7 +111,10 @@ def known(files: list[Path]) -> Cells:
     cells: Cells = {}
     for n, file in enumerate(files):
         for record in OneFile(file).records():
-            cells.setdefault((record["data"], record["method"]), Found(record, n > 0))
+            at = record["data"], record["method"]
+            if cells.get(at, Found({}, n > 0)).earlier == (n > 0):  # the parts of one file belong together
+                before = cells[at].record if at in cells else {}
+                cells[at] = Found({**before, **record}, n > 0)
     return {(d, m): cells.get((d, m), Found({})) for d in SETS for m in COLUMNS}
 
 

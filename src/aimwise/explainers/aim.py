@@ -213,13 +213,14 @@ class AIM(Learned):
             asked=asked,
             draw=draw,
             ask=box.each,
+            sight=self.sight_,
             rng=rng,
         )
-        for step, known, z, said in steps:
+        for step, known, z, said, seen in steps:
             batch = step.batch
             whole = batch.present[:, None].to(z.dtype)  # (B, 1, d), whose answer is known already
             z, said = torch.cat([z, whole], 1), torch.cat([said, known[:, None]], 1)
-            W = self._weights(nets, box, batch, known)  # (B, d, C)
+            W = self._weights(nets, box, batch, known, seen)  # (B, d, C)
             scores = losses.additive(W, z, self.base_)  # (B, M + 1, C)
             size = self.beta * self._share_of_norm(step.share)
             yield step.share.weight * entropy(target(said), scores) + size * norm(W * batch.present[..., None])
@@ -267,13 +268,15 @@ class AIM(Learned):
         seen = box.seen(box.features.trim(data.cut(0, 1))) if wanted else None
         return 0 if seen is None else seen.shape[2]
 
-    def _weights(self, nets: nn.ModuleDict, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
-        """What E says of inputs, and of what the black box computes at each of their features if E looks at that."""
+    def _weights(
+        self, nets: nn.ModuleDict, box: Masked, batch: Batch, probs: Float[Tensor, "B C"], seen: Tensor | None = None
+    ) -> Float[Tensor, "B d C"]:
+        """What E says of inputs; where it looks at what the black box computes at each feature, that is asked for if not known."""
         W: Tensor
         if not self.sight_:
             W = nets["explainer"](batch.x, probs)
             return W
-        seen = box.seen(batch)
+        seen = box.seen(batch) if seen is None else seen
         if seen is None or seen.shape[2] != self.sight_:
             shown = "nothing" if seen is None else f"{seen.shape[2]} numbers"
             raise BadBlackBox(

@@ -83,7 +83,7 @@ class FastSHAP(Learned):
                 ask=ask,
                 rng=rng,
             )
-            for step, known, z, said in asked_for:
+            for step, known, z, said, _ in asked_for:
                 batch = step.batch
                 phi = self._shared_out(nets["explainer"](batch.x, known), batch.present, known)  # (B, d, C)
                 gain = additive(phi, z, value(self.base_.softmax(-1)))  # (B, M, C)

@@ -19,6 +19,7 @@ Ask = Callable[[Batch, Tensor, torch.Generator], Tensor]
 
 STEPS_AHEAD = 16  # among so many steps' rows those of like size are looked for
 CELLS_AHEAD = 1 << 24  # of masks that are laid out for the steps ahead
+SEEN_AHEAD = 1 << 27  # numbers that the black box shows for the steps ahead
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +76,17 @@ def asked_steps(
     draw: Draw,
     ask: Ask,
     rng: torch.Generator,
-) -> Iterator[tuple[Step, Tensor, Tensor, Tensor]]:
-    """For each step its rows, the answers to them, masks of them (B, M, d), and the answers to those (B, M, C)."""
+    sight: int = 0,
+) -> Iterator[tuple[Step, Tensor, Tensor, Tensor, Tensor | None]]:
+    """For each step its rows, the answers to them, masks of them (B, M, d), the answers to those (B, M, C), and what the black box
+    shows of the rows, (B, d, sight), if one process learns."""
     each = size * masks
     if asked is None:
         steps_ahead = max(1, box.rows_per_call // each)
     else:
         steps_ahead = max(1, min(STEPS_AHEAD, CELLS_AHEAD // (each * data.present.shape[1])))
+    if sight:
+        steps_ahead = max(1, min(steps_ahead, SEEN_AHEAD // (size * data.present.shape[1] * sight)))
     for ahead in torch.split(order, size * steps_ahead):
         ahead = by_size(data, ahead)
         block, known = box.features.trim(data.pick(ahead)), probs[ahead.to(probs.device)]
@@ -90,8 +95,9 @@ def asked_steps(
             said = ask(block, z, rng)  # (A, M, C)
         else:
             z, said = asked.draw(ahead, masks, rng)
+        seen = box.seen(block) if sight and box.processes.count == 1 else None  # (A, d, h)
         steps = torch.split(torch.arange(len(ahead)), size)
         for i in torch.randperm(len(steps), generator=rng).tolist():
             step = Step.of(box, block.pick(steps[i]))
-            here = step.own(steps[i]).to(probs.device)
-            yield step, known[here], z[here, :, : step.batch.present.shape[1]], said[here]
+            here, width = step.own(steps[i]).to(probs.device), step.batch.present.shape[1]
+            yield step, known[here], z[here, :, :width], said[here], None if seen is None else seen[here, :width]

@@ -119,13 +119,15 @@ class Masked:
         rng = torch.Generator().manual_seed(0)
         return self._dimmed(batch, torch.arange(len(batch)), torch.ones_like(batch.present, dtype=torch.float32), rng)
 
-    def seen(self, batch: Batch) -> Float[Tensor, "B d h"] | None:
-        """What the black box computes at each feature of the inputs as they are, where it can be looked into."""
+    def looked(self, batch: Batch) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d h"]] | None:
+        """Probabilities of the inputs as they are, and what the black box computes at each of their features; None if it shows
+        nothing."""
         placed = self.features.placed(batch) if self.blackbox.shows else None
-        if placed is None:
+        found = None if placed is None else self._ask(placed, len(batch), self.blackbox.looked)
+        if found is None:
             return None
-        made: Tensor | None = self._ask(placed, len(batch), self.blackbox.seen)
-        return None if made is None else made[:, : batch.present.shape[1]].to(batch.present.device)
+        place, (probs, seen) = batch.present.device, found
+        return probs.to(place), seen[:, : batch.present.shape[1]].to(place)
 
     def scores(self, batch: Batch, z: Float[Tensor, "B d"], rng: torch.Generator) -> Float[Tensor, "B C"]:
         """A score for every class with feature i kept by z_i, through which gradients flow back to z."""

@@ -35,7 +35,7 @@ class BlackBox(ABC):
     gradients: bool = False
     """Whether gradients flow through `scores` back to what it is asked about."""
     shows: bool = False
-    """Whether it can be looked into while it reads: see `seen`."""
+    """Whether it can be looked into while it answers: see `looked`."""
 
     @property
     def called(self) -> str:
@@ -48,10 +48,13 @@ class BlackBox(ABC):
 
     def probs(self, inputs: Any) -> Float[Tensor, "B C"]:
         """The probability of every class for every input."""
-        n = len(inputs)
-        answer = as_matrix(self._answer(inputs), n).detach()
-        self._check_classes(answer.shape[1])
-        return check_rows(answer)
+        return self._checked(self._answer(inputs), len(inputs))
+
+    def looked(self, inputs: Any) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d h"]] | None:
+        """The probabilities, and what the model computes at each feature of inputs that have places (`Features.placed`), from one
+        question; None if it shows nothing."""
+        found = self._looked(inputs)
+        return None if found is None else (self._checked(found[0], len(inputs)), found[1])
 
     def scores(self, inputs: Any) -> Float[Tensor, "B C"]:
         """A score for every class and input, as the model gives them, through which gradients flow."""
@@ -65,9 +68,15 @@ class BlackBox(ABC):
         """
         raise no_gradients(self)
 
-    def seen(self, inputs: Any) -> Float[Tensor, "B d h"] | None:
-        """What the model computes at each feature of inputs that have places (`Features.placed`); None if it shows nothing."""
+    def _looked(self, inputs: Any) -> tuple[Tensor, Tensor] | None:
+        """Ask the model and look into it meanwhile; its answer is checked by `looked`."""
         return None
+
+    def _checked(self, answer: Any, n: int) -> Tensor:
+        """An answer about n inputs as probabilities, or an error."""
+        said = as_matrix(answer, n).detach()
+        self._check_classes(said.shape[1])
+        return check_rows(said)
 
     def _check_classes(self, found: int) -> None:
         if self.n_classes is None:

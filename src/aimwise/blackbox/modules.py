@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from aimwise.blackbox.base import BlackBox, Move, as_matrix, centred, known_output, normalised, settled
-from aimwise.blackbox.looking import looking
+from aimwise.blackbox.looking import looking, told_apart
 from aimwise.errors import BadBlackBox
 from aimwise.gates import GatedIds
 
@@ -69,19 +69,20 @@ class TorchBox(BlackBox):
         self.output = settled(self.output, answer)
         return normalised(answer, self.output)
 
-    def seen(self, inputs: Any) -> Tensor | None:
+    def _looked(self, inputs: Any) -> tuple[Tensor, Tensor] | None:
         if not isinstance(inputs, Tensor) or inputs.is_floating_point() or inputs.ndim != 2:
             return None
-        found = [self._seen(part) for part in torch.split(inputs, self.rows_per_call)]
-        return None if any(one is None for one in found) else torch.cat([one for one in found if one is not None])
-
-    def _seen(self, ids: Tensor) -> Tensor | None:
-        """What the module computes at each id; one input is asked about twice, so that it is not taken for something shared."""
-        ids = ids.to(place_of(self.module).device)
-        asked = ids.repeat(2, 1) if len(ids) == 1 else ids
-        with looking(self.module, asked) as sight:
-            self._scores(asked, None)
-        return None if sight.vectors is None else sight.vectors[: len(ids)]
+        answers, seen = [], []
+        for ids in torch.split(inputs, self.rows_per_call):
+            asked = ids[told_apart(*ids.shape).to(ids.device)].to(place_of(self.module).device)
+            with looking(self.module, asked) as sight:
+                answers.append(self._scores(asked, None)[: len(ids)])
+            if sight.vectors is None:
+                return None
+            seen.append(sight.vectors[: len(ids)])
+        answer = torch.cat(answers)
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output), torch.cat(seen)
 
     def _halves(self, x: Tensor, share: Tensor | None) -> Tensor:
         """The scores of all rows; where the GPU's memory is too small for them at once, of one half after the other."""

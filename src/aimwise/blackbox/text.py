@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from aimwise.blackbox.base import BlackBox, Move, as_matrix, centred, known_output, normalised, settled
-from aimwise.blackbox.looking import looking
+from aimwise.blackbox.looking import looking, told_apart
 from aimwise.blackbox.modules import as_tensor, embeddings_changed, evaluating, place_of, scaling, scores_of
 from aimwise.errors import BadBlackBox, BadSetting
 from aimwise.gates import GatedTexts
@@ -173,24 +173,28 @@ class TextBox(BlackBox):
         self.output = settled(self.output, answer)
         return normalised(answer, self.output)
 
-    def seen(self, inputs: Any) -> Tensor | None:
-        if not isinstance(inputs, GatedTexts):
+    def _looked(self, inputs: Any) -> tuple[Tensor, Tensor] | None:
+        if not isinstance(inputs, GatedTexts) or not len(inputs):
             return None
         encoded = self.tokenizer.encode(list(inputs.texts))
         if encoded.places is None:
             return None
         owner = torch.from_numpy(owners(encoded.places, inputs.spans))  # (n, L)
         order = np.argsort(encoded.lengths, kind="stable")
-        found = []
+        answers, seen = [], []
         for rows in self._parts(order, encoded.lengths, encoded.left):
-            asked = rows.repeat(2) if len(rows) == 1 else rows  # one text alone could be taken for something shared
-            given = self._given(encoded.rows(asked))
+            given = self._given(encoded.rows(rows))
+            asked = told_apart(*given[IDS].shape)
+            given = {name: v[asked.to(v.device)] for name, v in given.items()}
             with evaluating(self.module), looking(self.module, given[IDS]) as sight:
-                self._called(given)
+                answers.append(as_matrix(scores_of(self._called(given)), len(asked))[: len(rows)].cpu())
             if sight.vectors is None:
                 return None
-            found.append(of_words(sight.vectors[: len(rows)], of_part(owner[rows], encoded, sight.ids), inputs.spans.shape[1]))
-        return torch.cat(found)[torch.from_numpy(np.argsort(order))]
+            seen.append(of_words(sight.vectors[: len(rows)], of_part(owner[rows], encoded, sight.ids), inputs.spans.shape[1]))
+        back = torch.from_numpy(np.argsort(order))
+        answer = torch.cat(answers)[back]
+        self.output = settled(self.output, answer)
+        return normalised(answer, self.output), torch.cat(seen)[back.to(seen[0].device)]
 
     def _given(self, part: Encoded) -> dict[str, Tensor]:
         """Encoded texts as the module takes them."""

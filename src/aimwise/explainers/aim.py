@@ -17,7 +17,7 @@ from aimwise.errors import BadBlackBox, BadSetting, unknown
 from aimwise.explainers.asked import Asked, Draw
 from aimwise.explainers.judge import Judge
 from aimwise.explainers.learned import Learned
-from aimwise.explainers.steps import asked_steps, plain_steps
+from aimwise.explainers.steps import SEEN_AHEAD, asked_steps, plain_steps
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
 from aimwise.nn.build import family
@@ -59,8 +59,8 @@ class AIM(Learned):
     most_queries: a fit that would ask about more random masks asks about so many once, and learns from them again and again.
     least_rows: a table of fewer rows is joined by rows made of them, each feature from another row; few texts are joined by
     texts made of them, in which some words are others (random masks only; 0 for none).
-    look: where the model is a torch network that reads ids, E sees what it computes at each word, without gradients: once more
-    for each input of an epoch and for each input that is explained. A fit with max_queries does not look.
+    look: where the model is a torch network that reads ids, E sees what it computes at each word, without gradients. Fitting
+    asks once more about each input of an epoch for that; explaining does not. A fit with max_queries does not look.
     The other settings are those of `Learned`.
     """
 
@@ -171,7 +171,7 @@ class AIM(Learned):
             if not self.explainer:
                 return self._approximated(nets, box, judge)
             with torch.no_grad():
-                W = self._weights(nets, box, judge.batch, judge.probs) * judge.batch.present[..., None]  # (B, d, C)
+                W = self._one_pass(nets, box, judge.batch, judge.probs)[1] * judge.batch.present[..., None]  # (B, d, C)
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
             return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
 
@@ -260,31 +260,57 @@ class AIM(Learned):
         if self.rank == "pi":
             pi: Tensor = self.nets_["selector"](batch.x)  # (B, d)
             return pi[..., None] * losses.hardened(probs)[:, None]
-        return self._weights(self.nets_, box, batch, probs)
+        return self._one_pass(self.nets_, box, batch, probs)[1]
+
+    @torch.no_grad()
+    def _explained(
+        self, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None
+    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d C"]]:
+        looks = self.sight_ and self.rank == "W"  # then what the black box says is heard while it is looked into
+        return self._one_pass(self.nets_, box, batch, known) if looks else super()._explained(box, batch, known)
 
     def _sight(self, box: Masked, data: Batch) -> int:
         """How many numbers the black box shows of each feature; 0 if none, or if they are not wanted."""
         wanted = self.look and family(box.features.kind, self.networks).looks and box.meter.most is None
-        seen = box.seen(box.features.trim(data.cut(0, 1))) if wanted else None
-        return 0 if seen is None else seen.shape[2]
+        found = box.looked(box.features.trim(data.cut(0, 1))) if wanted else None
+        return 0 if found is None else found[1].shape[2]
 
     def _weights(
         self, nets: nn.ModuleDict, box: Masked, batch: Batch, probs: Float[Tensor, "B C"], seen: Tensor | None = None
     ) -> Float[Tensor, "B d C"]:
-        """What E says of inputs; where it looks at what the black box computes at each feature, that is asked for if not known."""
-        W: Tensor
+        """What E says of inputs; what the black box computes at each feature is asked for where E looks and it is not known."""
+        if self.sight_ and seen is None:
+            seen = self._looked(box, batch)[1]
+        W: Tensor = nets["explainer"](batch.x, probs, *(() if seen is None else (seen,)))
+        return W
+
+    def _one_pass(
+        self, nets: nn.ModuleDict, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None
+    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d C"]]:
+        """What the black box says of inputs, where that is not known yet, and what E does; some at a time where E looks."""
         if not self.sight_:
-            W = nets["explainer"](batch.x, probs)
-            return W
-        seen = box.seen(batch) if seen is None else seen
-        if seen is None or seen.shape[2] != self.sight_:
-            shown = "nothing" if seen is None else f"{seen.shape[2]} numbers"
+            known = box.whole(batch) if known is None else known
+            return known, self._weights(nets, box, batch, known)
+        probs, weights = [], []
+        rows = max(1, SEEN_AHEAD // (batch.present.shape[1] * self.sight_))
+        for start in range(0, max(len(batch), 1), rows):
+            part = batch.cut(start, start + rows)
+            said, seen = self._looked(box, part)
+            probs.append(said if known is None else known[start : start + rows])
+            weights.append(self._weights(nets, box, part, probs[-1], seen))
+        return torch.cat(probs), torch.cat(weights)
+
+    def _looked(self, box: Masked, batch: Batch) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d h"]]:
+        """What the black box says of inputs and what it computes at each of their features, or an error if that is another."""
+        found = box.looked(batch)
+        self._same_classes(box.blackbox)
+        if found is None or found[1].shape[2] != self.sight_:
+            shown = "nothing" if found is None else f"{found[1].shape[2]} numbers"
             raise BadBlackBox(
                 f"The explainer looks at {self.sight_} numbers that the network it was fitted on computes at each word, and "
                 f"{box.blackbox.called} shows {shown}. Hand over that network itself, or fit with look=False."
             )
-        W = nets["explainer"](batch.x, probs, seen)
-        return W
+        return found
 
     @torch.no_grad()
     def _approximated(self, nets: nn.ModuleDict, box: Masked, judge: Judge) -> Numbers:

@@ -189,9 +189,8 @@ class Explainer(ABC):
                     fits = max(64, EXPLAIN_CELLS // max(data.present.shape[1], features.cells))
                     for rows in torch.split(by_size, min(self.rows_at_once, fits)) if len(data) else ():
                         batch = features.trim(data.pick(rows)).to(self.base_.device)
-                        p = box.whole(batch) if known is None else known[rows].to(self.base_.device)
-                        self._same_classes(box.blackbox)
-                        W = self._weigh(box, batch, p) * batch.present[..., None]  # (B, d, C)
+                        p, W = self._explained(box, batch, None if known is None else known[rows].to(self.base_.device))
+                        W = W * batch.present[..., None]  # (B, d, C)
                         weights[rows, : W.shape[1]], probs_[rows] = W.cpu(), p.cpu()
                         done += len(batch)
                         shown.update(len(batch))
@@ -313,6 +312,14 @@ class Explainer(ABC):
         if tuple(found.shape) != (n, len(self.classes_)):
             raise BadSetting(f"probs has shape {tuple(found.shape)}, wanted {(n, len(self.classes_))}: one row per input.")
         return check_rows(found)
+
+    def _explained(
+        self, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None
+    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d C"]]:
+        """What the black box says of inputs, where that is not known yet, and what each of their features weighs."""
+        probs = box.whole(batch) if known is None else known
+        self._same_classes(box.blackbox)
+        return probs, self._weigh(box, batch, probs)
 
     def _same_classes(self, blackbox: BlackBox) -> None:
         if blackbox.n_classes is not None and blackbox.n_classes != len(self.classes_):

@@ -19,7 +19,7 @@ Ask = Callable[[Batch, Tensor, torch.Generator], Tensor]
 
 STEPS_AHEAD = 16  # among so many steps' rows those of like size are looked for
 CELLS_AHEAD = 1 << 24  # of masks that are laid out for the steps ahead
-SEEN_AHEAD = 1 << 27  # numbers that the black box shows for the steps ahead
+SEEN_AHEAD = 1 << 27  # numbers that the black box shows at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +78,8 @@ def asked_steps(
     rng: torch.Generator,
     sight: int = 0,
 ) -> Iterator[tuple[Step, Tensor, Tensor, Tensor, Tensor | None]]:
-    """For each step its rows, the answers to them, masks of them (B, M, d), the answers to those (B, M, C), and what the black box
-    shows of the rows, (B, d, sight), if one process learns."""
+    """For each step its rows, the answers to them, masks of them (B, M, d), the answers to those (B, M, C), and what the black
+    box shows of the rows, (B, d, sight), if one process learns."""
     each = size * masks
     if asked is None:
         steps_ahead = max(1, box.rows_per_call // each)
@@ -95,7 +95,8 @@ def asked_steps(
             said = ask(block, z, rng)  # (A, M, C)
         else:
             z, said = asked.draw(ahead, masks, rng)
-        seen = box.seen(block) if sight and box.processes.count == 1 else None  # (A, d, h)
+        looked = box.looked(block) if sight and box.processes.count == 1 else None
+        seen = None if looked is None else looked[1]  # (A, d, h)
         steps = torch.split(torch.arange(len(ahead)), size)
         for i in torch.randperm(len(steps), generator=rng).tolist():
             step = Step.of(box, block.pick(steps[i]))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -155,10 +156,32 @@ def checks(found: Task, explainer: aimwise.Explainer, learns: Any, facts: Facts)
     return {"sanity": {name: None if value != value else value for name, value in checked.items()}, "learned": len(learns)}
 
 
+OUT = Path("results/metrics.json")
+METHODS_ASKED = ("paper", "released", "default", *RIVALS)
+
+
+def study(store: OneFile, command: str) -> Study:
+    """The study whose cells these are."""
+    return Study(store, "benchmarks.metrics:cell", command)
+
+
+def cells(
+    sets: Sequence[str], methods: Sequence[str] = METHODS_ASKED, *, scale: str, rows: int, meanings: str = "lsa", seeds: int = 1
+) -> list[Facts]:
+    """What is asked of these methods on these data sets: all figures, then all sanity."""
+    return [
+        {"data": name, "scale": scale, "method": method, "seed": seed, "rows": rows, "meanings": meanings, "part": part}
+        for part in (FIGURES, SANITY)
+        for name in sets
+        for method in methods
+        for seed in range(seeds if method in ("paper", "released", "default") else 1)
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=TEXTS, default=TEXTS)
-    parser.add_argument("--methods", nargs="+", choices=[*METHODS, *RIVALS], default=["paper", "released", "default", *RIVALS])
+    parser.add_argument("--methods", nargs="+", choices=[*METHODS, *RIVALS], default=METHODS_ASKED)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", type=int, default=5000, help="test texts (%(default)s)")
     parser.add_argument("--encoder", default="lsa", help="lsa, or a folder with a model of sentence-transformers (%(default)s)")
@@ -169,24 +192,18 @@ def main() -> None:
     torch.set_num_threads(1)
     os.environ[ENCODER], meanings = options.encoder, Path(options.encoder).name
     scale = "quick" if options.quick else "full"
-    store = OneFile(options.out or Path("results", "metrics_quick.json" if options.quick else "metrics.json"))
-    study = Study(store, "benchmarks.metrics:cell", module_command("benchmarks.metrics"))
+    store = OneFile(options.out or (Path("results/metrics_quick.json") if options.quick else OUT))
     note_readers(store, options.sets, scale)
-    wanted = [
-        {"data": name, "scale": scale, "method": method, "seed": seed, "rows": options.rows, "meanings": meanings, "part": part}
-        for part in (FIGURES, SANITY)
-        for name in options.sets
-        for method in options.methods
-        for seed in range(options.seeds if method in ("paper", "released", "default") else 1)
-    ]
-    refuse_failures(study.run(wanted, jobs=options.jobs, say=Console().out))
+    wanted = cells(options.sets, options.methods, scale=scale, rows=options.rows, meanings=meanings, seeds=options.seeds)
+    made = study(store, module_command("benchmarks.metrics"))
+    refuse_failures(made.run(wanted, jobs=options.jobs, say=Console().out))
     for name in options.sets:
         Console(width=200).print(table(store, name))
 
 
-def table(cells: OneFile, data: str) -> Table:
+def table(store: OneFile, data: str) -> Table:
     """All metrics of a data set, a column for each method, the mean over its seeds."""
-    found = [c for c in cells.find({"data": data}) if "scores" in c]
+    found = [c for c in store.find({"data": data}) if "scores" in c]
     methods = list(dict.fromkeys(c["method"] for c in found))
     made = Table("metric", "k", "fill", *methods, title=data)
     keys = dict.fromkeys((s["metric"], s["k"], s["fill"]) for c in found for s in c["scores"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -36,6 +36,7 @@ from aimwise.study.run import Study, refuse_failures
 from aimwise.study.store import OneFile
 from benchmarks import candidates
 from benchmarks.judges import kept_judge
+from benchmarks.texts import note_readers
 
 ROWS = 2000  # test inputs that are explained
 TOP = 10  # features of the first inputs that are kept, to see how far seeds agree
@@ -204,6 +205,27 @@ def cell(facts: Facts) -> Facts:
     return done
 
 
+OUT = Path("results/recipes.json")
+
+
+def study(store: OneFile, command: str) -> Study:
+    """The study whose cells these are."""
+    return Study(store, "benchmarks.recipes:cell", command)
+
+
+def cells(
+    sets: Sequence[str], recipes: Sequence[str] = ("default",), rivals: Sequence[str] = tuple(RIVALS), *, seeds: int, judged: bool
+) -> list[Facts]:
+    """What is asked of these methods on these data sets, first seeds first."""
+    return [
+        {"data": name, "method": method, "seed": seed, "judged": judged}
+        for seed in range(seeds)
+        for method in (*recipes, *rivals)
+        for name in sets
+        if seed == 0 or method in recipes or method in SEEDED
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=list(TASKS), default=list(TASKS))
@@ -212,25 +234,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
     parser.add_argument("--judge", action="store_true", help="EVAL-X as well")
-    parser.add_argument("--out", type=Path, default=Path("results/recipes.json"))
+    parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     store = OneFile(options.out)
-    study = Study(store, "benchmarks.recipes:cell", module_command("benchmarks.recipes"))
-    wanted = [
-        {"data": name, "method": method, "seed": seed, "judged": options.judge}
-        for seed in range(options.seeds)
-        for method in (*options.recipes, *options.rivals)
-        for name in options.sets
-        if seed == 0 or method in options.recipes or method in SEEDED
-    ]
-    refuse_failures(study.run(wanted, jobs=options.jobs, say=Console().out))
+    note_readers(store, [name for name in options.sets if name in boxes.TEXTS])
+    wanted = cells(options.sets, options.recipes, options.rivals, seeds=options.seeds, judged=options.judge)
+    made = study(store, module_command("benchmarks.recipes"))
+    refuse_failures(made.run(wanted, jobs=options.jobs, say=Console().out))
     for name in options.sets:
         Console(width=220).print(table(store, name))
 
 
-def table(cells: OneFile, data: str) -> Table:
+def table(store: OneFile, data: str) -> Table:
     """The means over the seeds of all methods of one data set."""
-    found = [c for c in cells.find({"data": data}) if "collapsed" not in c]
+    found = [c for c in store.find({"data": data}) if "collapsed" not in c]
     names = [n for n in dict.fromkeys(k for c in found for k in c) if "@" in n and "first rows" not in n]
     methods = list(dict.fromkeys(c["method"] for c in found))
     made = Table("", *methods, title=data)

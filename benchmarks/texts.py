@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import aimwise
-from aimwise.errors import Collapsed
+from aimwise.errors import BadSetting, Collapsed
 from aimwise.metrics import ablate
 from aimwise.metrics.faithfulness import faithfulness
 from aimwise.study.cells import Facts, mean_of
@@ -52,9 +52,16 @@ def prepare(name: str, scale: str = "full") -> Facts:
 
 
 def note_readers(store: OneFile, names: Sequence[str], scale: str = "full") -> None:
-    """Keep which black boxes the cells of a file are about."""
-    known = dict(store.said().get("readers", {}))
-    store.note({"readers": known | {name: prepare(name, scale) for name in names}})
+    """Keep which black boxes the cells of a file are about, and refuse to add cells about others to them."""
+    known, made = dict(store.said().get("readers", {})), {name: prepare(name, scale) for name in names}
+    for name, reader in made.items():
+        before = known.get(name, reader)["sha256"]
+        if before != reader["sha256"] and store.find({"data": name}):
+            raise BadSetting(
+                f"{store.path} is about another {name} network: sha256 {before[:12]}, the one here {reader['sha256'][:12]}. "
+                "Put that one into the cache, remove those cells, or name another file with --out."
+            )
+    store.note({"readers": known | made})
 
 
 def cell(facts: Facts) -> Facts:

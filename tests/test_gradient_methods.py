@@ -279,6 +279,28 @@ def test_memory_is_bounded_by_what_is_asked_at_once():
         torch.testing.assert_close(got.weights, plain.weights, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_a_gpu_with_less_memory_is_given_half_until_it_fits(name):
+    module, fits = make(Viewer), 5
+
+    def full(m, given):
+        if len(given[0]) > fits:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    method = METHODS[name](**QUICK.get(name, {})).fit(module, IMAGES, features=Patches(2))
+    plain = method.explain(IMAGES)
+    before = method.box_.blackbox.traced_per_call
+    hook = module.register_forward_pre_hook(full)
+    got = method.explain(IMAGES, probs=plain.probs)
+    torch.testing.assert_close(got.weights, plain.weights, atol=1e-6, rtol=1e-5)
+    assert method.box_.blackbox.traced_per_call < before
+    hook.remove()
+    fits = 0
+    module.register_forward_pre_hook(full)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        method.explain(IMAGES, probs=plain.probs)
+
+
 def test_a_user_who_works_without_gradients_gets_the_same():
     method = IntegratedGradients(steps=5).fit(perceptron(), TABLE)
     want = method.explain(TABLE[:4]).weights

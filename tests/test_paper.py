@@ -358,7 +358,7 @@ def test_the_command_lists_and_reports_what_is_there(tmp_path, capsys, monkeypat
 def test_the_command_runs_missing_cells_and_shows_the_table(tmp_path, capsys, monkeypatch):
     ran = []
 
-    def run(self, wanted, *, jobs, engine, say):
+    def run(self, wanted, *, jobs, engine, say, minutes):
         ran.extend(wanted)
         return []
 

@@ -22,7 +22,7 @@ from aimwise.explainers import AIM
 from aimwise.study import machine
 from aimwise.study.cells import fingerprint, mean_of, settings_of
 from aimwise.study.locks import began, claim, lives, path
-from aimwise.study.run import refuse_failures
+from aimwise.study.run import refuse_failures, run_together
 from aimwise.study.store import Folder, OneFile
 
 TESTS = Path(__file__).parent
@@ -123,6 +123,30 @@ def test_a_cell_that_fails_is_told_and_the_others_are_kept(tmp_path, log):
     with pytest.raises(AimwiseError, match=r"1 cells failed.*no such luck"):
         refuse_failures(done)
     refuse_failures(done[:1])
+
+
+def test_when_the_time_is_over_no_cell_is_begun_and_the_next_run_goes_on(tmp_path, log):
+    said: list[str] = []
+    made = toy_study.study(tmp_path)
+    states = Counter(one.state for one in made.run(toy_study.CELLS, say=said.append, minutes=0.5 / 60))
+    assert states["run"] > 0
+    assert states["late"] > 0
+    assert f"{states['late']} cells were not begun" in said[-1]
+    assert len(made.store.records()) == states["run"]
+    made.run(toy_study.CELLS)
+    assert set(runs(log).values()) == {1}
+    with pytest.raises(BadSetting, match=r"minutes=0.0, wanted"):
+        made.run(toy_study.CELLS, minutes=0.0)
+
+
+def test_cells_of_two_studies_run_together_in_the_order_given(tmp_path, log):
+    a, b = toy_study.study(tmp_path / "a"), toy_study.study(tmp_path / "b.json", "broken")
+    wanted = [(one, cell) for cell in toy_study.CELLS[:2] for one in (a, b)] * 2
+    done = run_together(wanted)
+    assert [(one.cell["seed"], one.state) for one in done] == [(0, "run"), (0, "run"), (1, "run"), (1, "failed")]
+    assert (len(a.store.records()), len(b.store.records())) == (2, 1)
+    assert not a.store.locks.exists()
+    assert not b.store.locks.exists()
 
 
 def test_unknown_engines_and_odd_numbers_of_jobs_are_refused(tmp_path):

@@ -18,7 +18,7 @@ EXAMPLES = """  aimwise reproduce --list                       every table and f
   aimwise reproduce text-main --jobs 4           all seeds; after a stop the same command goes on
   aimwise reproduce tabular topk --engine ray    several tables; loky, threading, ray or dask
   aimwise reproduce all --data hatexplain        one data set's share of every table
-  aimwise reproduce all                          everything
+  aimwise reproduce all --minutes 60             everything, or what an hour is enough for; again to go on
   aimwise reproduce --report results.html        one page of all that is there; docs/results gets it as Markdown with --markdown
   aimwise reproduce --report quick.html --quick  the same of the quick results"""
 
@@ -43,6 +43,7 @@ def add(commands: Any) -> None:
     group.add_argument("--data", nargs="+", metavar="NAME", help="run these data sets' cells alone (all that a table has)")
     group.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER", help="where cells are kept (%(default)s)")
     group.add_argument("--jobs", type=positive, default=1, metavar="N", help="cells at a time (%(default)s)")
+    group.add_argument("--minutes", type=positive, metavar="N", help="begin no cell later; the same command goes on")
     group.add_argument("--engine", default="loky", metavar="NAME", help="loky, threading, ray or dask (%(default)s)")
     group.add_argument("--seeds", type=positive, metavar="N", help="initialisations of methods that are trained (5; tuning 3)")
     group.add_argument(
@@ -78,7 +79,15 @@ def run(options: argparse.Namespace) -> int:
             raise BadSetting(f"Got --data {name}, wanted one of those of the tables: {', '.join(known) or 'name a table first'}.")
     if chosen and work.scale.quick:
         desk.note("a quick look at small black boxes; nothing here is a result")
-    done = work.run(chosen, command=said(options), jobs=options.jobs, engine=options.engine, say=desk.note, data=options.data)
+    done = work.run(
+        chosen,
+        command=said(options),
+        jobs=options.jobs,
+        engine=options.engine,
+        say=desk.note,
+        data=options.data,
+        minutes=options.minutes,
+    )
     failed = sum(state.state == FAILED for state in done)
     facts = {one.name: summary(work, one, desk) for one in chosen}
     lines = [f"Report: {path}" for path in written(work, options)]

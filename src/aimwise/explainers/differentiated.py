@@ -78,12 +78,15 @@ class Differentiated(Explainer):
         asks about for each row.
         """
         box, wanted = box.softened(), self._wanted(probs)
-        limit = traced_rows(box, batch)
-        found = torch.zeros(*batch.present.shape, wanted.shape[1], device=probs.device)  # (B, d, K)
         boxes = list(fixed_fills(box, draws, self.seed_))
-        for rows in torch.split(torch.arange(len(batch), device=probs.device), max(1, limit // points)):
+
+        def averaged(rows: Int[Tensor, " b"], limit: int) -> Float[Tensor, "b d K"]:
+            total = torch.zeros(len(rows), batch.present.shape[1], wanted.shape[1], device=probs.device)
             for one in boxes:
-                found[rows] += attribute(partial(wanted_scores, one, batch, wanted), rows, limit).detach() / len(boxes)
+                total += attribute(partial(wanted_scores, one, batch, wanted), rows, limit).detach() / len(boxes)
+            return total
+
+        found = by_portions(averaged, torch.arange(len(batch), device=probs.device), box, batch, points)
         return self._placed(found, probs)
 
 
@@ -122,6 +125,28 @@ def fixed_fills(box: Masked, draws: int, seed: int) -> Iterator[Masked]:
 def traced_rows(box: Masked, batch: Batch) -> int:
     """How many inputs are asked about at once when all that a model computes must be kept for its gradients."""
     return max(1, min(box.rows_per_call, box.blackbox.traced_per_call // max(batch.present.shape[1], box.features.cells)))
+
+
+def by_portions(
+    work: Callable[[Int[Tensor, " b"], int], Tensor], rows: Int[Tensor, " B"], box: Masked, batch: Batch, points: int
+) -> Tensor:
+    """What `work` finds for rows, given as many at once as there is memory for at so many points each, and that limit.
+
+    Where a GPU has less memory than that, the black box is given half as much from then on.
+    """
+    limit = traced_rows(box, batch)
+    found = []
+    for some in torch.split(rows, max(1, limit // points)):
+        try:
+            found.append(work(some, limit))
+            continue
+        except torch.cuda.OutOfMemoryError:
+            if limit == 1:
+                raise
+        box.blackbox.traced_per_call = max(1, box.blackbox.traced_per_call // 2)  # what the failed call held is free by now
+        rest = rows[sum(map(len, found)) :]
+        return torch.cat([*found, by_portions(work, rest, box, batch, points)])
+    return torch.cat(found)
 
 
 def normal_noise(seed: int, samples: Iterable[int], size: tuple[int, ...]) -> Float[Tensor, "S ..."]:

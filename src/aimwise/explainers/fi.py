@@ -13,7 +13,7 @@ from torch import Tensor
 
 from aimwise.batch import Batch
 from aimwise.errors import BadFile, BadSetting
-from aimwise.explainers.differentiated import Differentiated, normal_noise, predicted, traced_rows
+from aimwise.explainers.differentiated import Differentiated, by_portions, normal_noise, predicted, traced_rows
 from aimwise.masked import Masked
 
 LEARNED_FROM = 2048  # inputs
@@ -60,15 +60,20 @@ class FunctionalInformation(Differentiated):
 
     def _weigh(self, box: Masked, batch: Batch, probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
         box, wanted, own = box.softened(), self._wanted(probs), predicted(probs)[:, 0]
-        limit = traced_rows(box, batch)
         found = torch.zeros(*batch.present.shape, wanted.shape[1], device=probs.device)  # (B, d, K)
         samples = torch.arange(self.samples)
         for c in torch.unique(own).tolist():
-            for rows in torch.split((own == c).nonzero()[:, 0], max(1, limit // self.samples)):
+
+            def averaged(rows: Int[Tensor, " b"], limit: int, c: int = c) -> Float[Tensor, "b d K"]:
+                total = torch.zeros(len(rows), *found.shape[1:], device=probs.device)
                 for some in torch.split(samples, max(1, limit // len(rows))):
                     many = rows.repeat_interleave(len(some))
                     told = self._told(box, batch.pick(many), wanted[many], self.factor_[c], some)  # (b * s, d, K)
-                    found[rows] += told.reshape(len(rows), len(some), *told.shape[1:]).sum(1) / self.samples
+                    total += told.reshape(len(rows), len(some), *told.shape[1:]).sum(1) / self.samples
+                return total
+
+            rows = (own == c).nonzero()[:, 0]
+            found[rows] = by_portions(averaged, rows, box, batch, self.samples)
         return self._placed(found, probs)
 
     def _told(self, box: Masked, batch: Batch, wanted: Tensor, factor: Tensor, some: Tensor) -> Tensor:

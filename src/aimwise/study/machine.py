@@ -54,7 +54,7 @@ def commit() -> str:
         return given
     here = Path(__file__).parent
     try:
-        ask = ["git", "-C", str(here)]
+        ask = ["git", "--no-optional-locks", "-C", str(here)]  # a commit that is being made is not disturbed
         name = subprocess.run([*ask, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
         changed = subprocess.run(
             [*ask, "status", "--porcelain", "--", str(here.parent)], capture_output=True, text=True, timeout=10, check=True

@@ -1,4 +1,4 @@
-"""Run the cells of a study that are missing, some at a time; what is finished is kept at once and never run again."""
+"""Run the cells of studies that are missing, some at a time; what is finished is kept at once and never run again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -21,7 +20,7 @@ from aimwise.study.store import Store, tidy
 ENGINES = ("loky", "threading", "ray", "dask")
 POLL = 0.5  # seconds between looks at cells that another process runs
 IDLE = 20  # seconds after which a process of loky ends that has nothing to do, also one whose command was killed
-RUN, HELD, FAILED = "run", "held", "failed"
+RUN, HELD, FAILED, LATE = "run", "held", "failed", "late"
 
 Say = Callable[[str], None]
 
@@ -48,50 +47,86 @@ class Study:
     work: str
     command: str
 
-    def run(self, wanted: Iterable[Facts], *, jobs: int = 1, engine: str = "loky", say: Say = lambda text: None) -> list[Done]:
-        """Run the cells that are missing and return how those went, failed ones too; a cell that another process runs is waited
-        for, and run here if that process ends without it."""
-        if engine not in ENGINES:
-            raise unknown("engine", engine, ENGINES)
-        if jobs < 1:
-            raise BadSetting(f"jobs={jobs}, wanted how many cells to run at a time: 1 or more.")
-        missing = list({fingerprint(cell): cell for cell in wanted if not self.store.has(cell)}.values())
-        done: list[Done] = []
-        waiting = False
-        while missing:
-            now = self._once(missing, jobs, engine, say)
-            done += [one for one in now if one.state != HELD]
-            missing = [one.cell for one in now if one.state == HELD and not self.store.has(one.cell)]
-            if missing:
-                if not waiting:
-                    say(f"{len(missing)} cells are being run by another process; waiting for them")
-                waiting = True
-                time.sleep(POLL)
-        tidy(self.store.locks)
-        return done
+    def run(
+        self,
+        wanted: Iterable[Facts],
+        *,
+        jobs: int = 1,
+        engine: str = "loky",
+        say: Say = lambda text: None,
+        minutes: float | None = None,
+    ) -> list[Done]:
+        """Run the cells that are missing, as `run_together` does."""
+        return run_together([(self, cell) for cell in wanted], jobs=jobs, engine=engine, say=say, minutes=minutes)
 
-    def _once(self, cells: Sequence[Facts], jobs: int, engine: str, say: Say) -> list[Done]:
-        """Try every cell once."""
-        import joblib
 
-        work = partial(run_cell, self.store, self.work, self.command)
-        prepare(engine)
-        more = {"idle_worker_timeout": IDLE} if engine == "loky" else {}
-        found = []
-        with joblib.parallel_config(backend=engine, **more):
-            parallel = joblib.Parallel(
-                n_jobs=min(jobs, len(cells)),
-                batch_size=1,
-                pre_dispatch="n_jobs",
-                return_as="generator_unordered" if engine in ("loky", "threading") else "list",
-            )
-            for one in parallel(joblib.delayed(work)(cell, tuple(sys.path)) for cell in cells):
-                found.append(one)
-                if one.state == RUN:
-                    say(f"{named(one.cell)}: {one.seconds:.1f} s")
-                elif one.state == FAILED:
-                    say(f"{named(one.cell)} failed: {one.why}")
-        return found
+Wanted = tuple[Study, Facts]
+
+
+def run_together(
+    wanted: Iterable[Wanted],
+    *,
+    jobs: int = 1,
+    engine: str = "loky",
+    say: Say = lambda text: None,
+    minutes: float | None = None,
+) -> list[Done]:
+    """Run the cells of one study or several that are missing, in this order, and return how those went, failed ones too.
+
+    A cell that another process runs is waited for, and run here if that process ends without it. minutes: after so many no cell
+    is begun any more.
+    """
+    if engine not in ENGINES:
+        raise unknown("engine", engine, ENGINES)
+    if jobs < 1:
+        raise BadSetting(f"jobs={jobs}, wanted how many cells to run at a time: 1 or more.")
+    if minutes is not None and not minutes > 0:
+        raise BadSetting(f"minutes={minutes}, wanted after how many no cell is begun any more: more than 0.")
+    until = None if minutes is None else time.time() + 60 * minutes
+    wanted = list(wanted)
+    missing = list(
+        {(study.store, fingerprint(cell)): (study, cell) for study, cell in wanted if not study.store.has(cell)}.values()
+    )
+    done: list[Done] = []
+    waiting = False
+    while missing:
+        now = run_once(missing, jobs, engine, say, until)
+        done += [one for _, one in now if one.state != HELD]
+        missing = [(study, one.cell) for study, one in now if one.state == HELD and not study.store.has(one.cell)]
+        if missing:
+            if not waiting:
+                say(f"{len(missing)} cells are being run by another process; waiting for them")
+            waiting = True
+            time.sleep(POLL)
+    for store in dict.fromkeys(one.store for one, _ in wanted):
+        tidy(store.locks)
+    late = sum(one.state == LATE for one in done)
+    if late:
+        say(f"{late} cells were not begun: the time was over. The same command goes on with them.")
+    return done
+
+
+def run_once(cells: Sequence[Wanted], jobs: int, engine: str, say: Say, until: float | None) -> list[tuple[Study, Done]]:
+    """Try every cell once."""
+    import joblib
+
+    prepare(engine)
+    more = {"idle_worker_timeout": IDLE} if engine == "loky" else {}
+    found = []
+    with joblib.parallel_config(backend=engine, **more):
+        parallel = joblib.Parallel(
+            n_jobs=min(jobs, len(cells)),
+            batch_size=1,
+            pre_dispatch="n_jobs",
+            return_as="generator_unordered" if engine in ("loky", "threading") else "list",
+        )
+        for study, one in parallel(joblib.delayed(run_cell)(study, cell, tuple(sys.path), until) for study, cell in cells):
+            found.append((study, one))
+            if one.state == RUN:
+                say(f"{named(one.cell)}: {one.seconds:.1f} s")
+            elif one.state == FAILED:
+                say(f"{named(one.cell)} failed: {one.why}")
+    return found
 
 
 def prepare(engine: str) -> None:
@@ -106,27 +141,30 @@ def prepare(engine: str) -> None:
             distributed.Client(processes=True)
 
 
-def run_cell(store: Store, work: str, command: str, cell: Facts, places: Sequence[str]) -> Done:
-    """Run one cell if it is missing and no other process runs it, and keep what was found."""
+def run_cell(study: Study, cell: Facts, places: Sequence[str], until: float | None) -> tuple[Study, Done]:
+    """Run one cell if it is missing, no other process runs it and there is time, and keep what was found."""
+    if until is not None and time.time() > until:
+        return study, Done(cell, LATE)
     sys.path[:] = [*sys.path, *(place for place in places if place not in sys.path)]
+    store = study.store
     with claim(store.locks, fingerprint(cell)) as mine:
         if not mine:
-            return Done(cell, HELD)
+            return study, Done(cell, HELD)
         if store.has(cell):  # it was finished while this one waited its turn
-            return Done(cell, HELD)
-        module, _, name = work.partition(":")
+            return study, Done(cell, HELD)
+        module, _, name = study.work.partition(":")
         started, worked = time.perf_counter(), time.process_time()
         try:
             result = getattr(import_module(module), name)(cell)
         except Exception as e:
             if os.environ.get("AIMWISE_DEBUG"):
                 raise
-            return Done(cell, FAILED, time.perf_counter() - started, f"{type(e).__name__}: {e}")
+            return study, Done(cell, FAILED, time.perf_counter() - started, f"{type(e).__name__}: {e}")
         seconds = time.perf_counter() - started
         finished = datetime.now(timezone.utc).isoformat(timespec="seconds")
         cost = {"seconds": round(seconds, 3), "cpu_seconds": round(time.process_time() - worked, 3)}
-        store.put(cell, {**made_by(command), **cost, "finished": finished}, result)
-        return Done(cell, RUN, seconds)
+        store.put(cell, {**made_by(study.command), **cost, "finished": finished}, result)
+        return study, Done(cell, RUN, seconds)
 
 
 def named(cell: Facts) -> str:

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import aimwise
+from aimwise.batch import Batch
 from aimwise.data import load, zoo
 from aimwise.errors import BadSetting, Collapsed, UnknownName
 from aimwise.explainers.judge import Judge
@@ -72,6 +73,38 @@ def test_a_switch_is_explained_by_what_it_switches_to():
     on = torch.from_numpy(X[1000:, 4] > 0)
     assert float((weights[on, 9] > weights[on, 17]).float().mean()) > 0.9
     assert float((weights[~on, 17] > weights[~on, 9]).float().mean()) > 0.9
+
+
+def test_an_empty_input_that_is_like_no_other_does_not_bend_the_weights():
+    """Where nothing is left the box says nearly surely the first class; sums do not begin there."""
+    worth = torch.randn(50, generator=torch.Generator().manual_seed(1))
+    worth[0] = 0
+
+    def by_words(ids):
+        total = worth[ids].sum(1)
+        return torch.stack([-total, total], 1).div(2).softmax(1).where((ids > 0).any(1)[:, None], torch.tensor([0.999, 0.001]))
+
+    ids = torch.randint(1, 50, (600, 6), generator=torch.Generator().manual_seed(2))
+    explainer = aimwise.AIM(epochs=8).fit(aimwise.FunctionBox(by_words), ids[:500], features=aimwise.Tokens())
+    got = explainer.explain(ids[500:], check=32)
+    assert abs(float(got.base[1] - got.base[0])) < 0.5  # log-odds; of the empty input they are -6.9
+    assert float(got.check.agreement.mean()) > 0.9  # one mask in seven keeps nothing
+    log_odds = (got.weights[..., 1] - got.weights[..., 0])[got.present]
+    torch.testing.assert_close(log_odds, worth[ids[500:]].flatten(), atol=0.5, rtol=0.15)
+
+
+def test_sums_begin_where_the_way_to_the_whole_input_does():
+    """Answers on the straight way from (-1, 1) to the whole input in log-odds, but for those to the masks that keep nothing."""
+    z = torch.tensor([[[0.0, 0, 0], [1, 0, 0], [1, 1, 0]], [[0, 0, 0], [0, 1, 0], [1, 1, 0]]])
+    present = torch.tensor([[True, True, True], [True, True, False]])
+    whole, begin = torch.tensor([[2.0, -2], [0, 0]]), torch.tensor([-1.0, 1])
+    share = z.sum(2) / present.sum(1)[:, None]
+    scores = (1 - share[..., None]) * begin + share[..., None] * whole[:, None]
+    scores[:, 0] = torch.tensor([5.0, -5])
+    judge = Judge(Batch(torch.zeros(2, 3), present, np.zeros(2)), whole.softmax(1), z, scores.softmax(2))
+    torch.testing.assert_close(judge.start(torch.zeros(2)), begin.log_softmax(0), atol=0.01, rtol=0)
+    empty = dataclasses.replace(judge, z=torch.zeros_like(z))
+    assert torch.equal(empty.start(torch.tensor([-3.0, 0])), torch.tensor([-3.0, 0]).log_softmax(0))
 
 
 def test_a_linear_box_gets_its_own_coefficients(linear, table):

@@ -41,7 +41,7 @@ def heatmap(explanation: Explanation, ax: Any = None, *, target: Target = None, 
 
 
 def waterfall(explanation: Explanation, ax: Any = None, *, target: str | int | None = None, top: int = 10) -> Any:
-    """How the score of one input comes about: from an empty input, feature by feature, in log-odds that add up."""
+    """How the score of one input comes about: from no feature, one by one, in log-odds that add up."""
     extra("matplotlib", "plot")
     from aimwise.render import single
 

@@ -37,6 +37,18 @@ TARGETS: dict[str, Callable[[Tensor], Tensor]] = {"soft": lambda probs: probs, "
 LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_released}
 NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
 SPENT = 0.1  # of the questions that are allowed may go into answers to new rows
+START = "start"
+
+
+class Start(nn.Module):
+    """Where additive scores begin, as it is learned."""
+
+    def __init__(self, first: Float[Tensor, " C"]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(first.clone())
+
+    def forward(self) -> Float[Tensor, " C"]:
+        return self.weight
 
 
 @dataclass(eq=False, repr=False)
@@ -49,7 +61,8 @@ class AIM(Learned):
     masks: how z is drawn: "uniform" (random sets of every size, no selector), or from the selector's probabilities by
     "concrete", "concrete_released", "hard" or "straight_through".
     masks_per_row: how many z are drawn for a row at each step. target: "soft" (the model's probabilities) or "hard" (its label).
-    intercept: start from what the model says of an empty input. networks: "default", "paper" or "released".
+    intercept: learn where sums begin, most often near what the model says of an empty input; else they begin even.
+    networks: "default", "paper" or "released".
     selector_learns_from: "approximator" (L2 alone) or "both" (L1 and L2, the paper to the letter, which can collapse).
     exploration: how strongly the selector's probabilities are pulled towards one half.
     alpha, beta, tau: the paper's; alpha weighs L2, beta the group norm, tau is the temperature.
@@ -149,12 +162,14 @@ class AIM(Learned):
         lesson = self._lesson(box, data, probs, seed, rng, folder)
         self.sight_ = self._sight(box, data)
         nets = self._networks(box.features.kind, box.features.layout).to(probs.device)
-        if not self.intercept:
-            self.base_ = torch.zeros_like(self.base_)
         if self.masks in MASKS:
             data, probs = self._enlarged(box, data, probs, seed)
             lesson = replace(lesson, data=data, probs=probs)
         judge, rows = Judge.hold_out(box, data, probs, rng)
+        if not self.intercept:
+            self.base_ = torch.zeros_like(self.base_)
+        elif self.explainer:
+            nets[START] = Start(judge.start(self.base_))
         learn = self._from_selected_masks
         if self.masks in MASKS:
             draw = partial(MASKS[self.masks], noise=box.features.noise)
@@ -173,9 +188,13 @@ class AIM(Learned):
             with torch.no_grad():
                 W = self._one_pass(nets, box, judge.batch, judge.probs)[1] * judge.batch.present[..., None]  # (B, d, C)
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
-            return judge.score(W, self.base_, pi, hard=self.target == "hard") | {"queries": float(box.meter.queries)}
+                numbers = judge.score(W, self._start(nets), pi, hard=self.target == "hard")
+            return numbers | {"queries": float(box.meter.queries)}
 
         run = self._train(nets, steps, score, rows, lesson)
+        if START in self.nets_:
+            self.base_ = self._start(self.nets_).detach().log_softmax(-1)
+            del self.nets_[START]
         if self.explainer:
             judge.refuse_collapse(run)
 
@@ -221,9 +240,13 @@ class AIM(Learned):
             whole = batch.present[:, None].to(z.dtype)  # (B, 1, d), whose answer is known already
             z, said = torch.cat([z, whole], 1), torch.cat([said, known[:, None]], 1)
             W = self._weights(nets, box, batch, known, seen)  # (B, d, C)
-            scores = losses.additive(W, z, self.base_)  # (B, M + 1, C)
+            scores = losses.additive(W, z, self._start(nets))  # (B, M + 1, C)
             size = self.beta * self._share_of_norm(step.share)
             yield step.share.weight * entropy(target(said), scores) + size * norm(W * batch.present[..., None])
+
+    def _start(self, nets: nn.ModuleDict) -> Float[Tensor, " C"]:
+        """Where sums begin: learned, or even."""
+        return nets[START]() if START in nets else self.base_
 
     def _share_of_norm(self, share: Share) -> float:
         """What the norm of a process's rows counts for: the released one is a sum over inputs, not a mean."""
@@ -251,7 +274,7 @@ class AIM(Learned):
                 continue
             said = step.asked(box, z.detach(), rng)  # (B, M, C)
             learns = z if self.selector_learns_from == "both" else z.detach()
-            first = share.weight * entropy(target(said), losses.additive(W, learns, self.base_))
+            first = share.weight * entropy(target(said), losses.additive(W, learns, self._start(nets)))
             size = self.beta * self._share_of_norm(share)
             yield first + self.alpha * second + size * norm(W * batch.present[..., None]) + pull
 

@@ -14,7 +14,7 @@ from aimwise.errors import Collapsed
 from aimwise.explainers.asked import Draw
 from aimwise.explainers.base import overlap
 from aimwise.masked import Masked
-from aimwise.nn.losses import additive
+from aimwise.nn.losses import additive, cross_entropy
 from aimwise.nn.sampling import uniform_masks
 from aimwise.training import Numbers, Run
 
@@ -26,6 +26,8 @@ FEWEST, MOST = 16, 500
 SILENT = 0.02  # a selector this near 0 or 1 on average chooses nothing
 FLAT = 1e-4  # weights that differ by less than this from feature to feature rank nothing
 UNRELATED = 0.1  # below this correlation with the black box the weights are noise
+LEAST = 1e-4  # probability that is taken for what it is
+STEPS, PULL = 50, 1e-4  # of the search for where scores begin, and how strongly it is held to an empty input's answer
 STILL = 1e-3  # a black box whose answers vary less than this has nothing to explain
 
 
@@ -62,6 +64,27 @@ class Judge:
         if pi is not None:
             numbers["selected"] = float(pi[self.batch.present].mean())
         return numbers
+
+    def start(self, empty: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
+        """Where the straight way from nothing to the whole input begins that is nearest to the answers to masks of every size.
+
+        An empty input itself can be like no other: what the black box says of it counts only where there is nothing else.
+        """
+        share = self.z.sum(2) / self.batch.present.sum(1).clamp_min(1)[:, None]  # (B, M)
+        some = share > 0
+        whole = log_odds(self.probs)[:, None].expand(-1, self.z.shape[1], -1)[some]  # (n, C)
+        share, said, begin = share[some][:, None], self.said[some], empty.clone().requires_grad_()
+        nearest = torch.optim.LBFGS([begin], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+        def distance() -> Tensor:
+            nearest.zero_grad()
+            far = cross_entropy(said, (1 - share) * begin + share * whole) + PULL * (begin - empty).square().sum()
+            torch.autograd.backward(far)
+            return far
+
+        if len(said):
+            nearest.step(distance)  # type: ignore[no-untyped-call]
+        return begin.detach().log_softmax(-1)
 
     def tracking(self, W: Float[Tensor, "B d C"]) -> float:
         """The mean correlation, over the masks of a row, of its additive score and the black box's probability."""
@@ -102,6 +125,12 @@ class Judge:
                 f"The weights do not follow the black box: correlation {best['tracking']:.2f} on held-out masks, loss "
                 f"{best['loss']:.3f}. Train on more rows or for more epochs, try another fill, or use the default recipe AIM()."
             )
+
+
+def log_odds(probs: Float[Tensor, "*B C"]) -> Float[Tensor, "*B C"]:
+    """Log-probabilities, none of them without end, less their mean."""
+    logs = probs.clamp_min(LEAST).log()
+    return logs - logs.mean(-1, keepdim=True)
 
 
 def held_out(n: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ LEADING = 1.75  # of its lines
 
 
 def waterfall(explanation: Explanation, ax: Axes | None, *, target: str | int | None, top: int) -> Axes:
-    """From what the black box says of an empty input, feature by feature, to the score of the class: log-odds that add up."""
+    """From where sums begin, feature by feature, to the score of the class: log-odds that add up."""
     e = only_row(explanation, "waterfall")
     if top < 1:
         raise BadSetting(f"top={top}, wanted at least one feature.")
@@ -56,7 +56,7 @@ def waterfall(explanation: Explanation, ax: Axes | None, *, target: str | int | 
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(steps) - 0.2, -0.8)
     ax.set_xlim(min(ends) - 0.14 * room, max(ends) + 0.14 * room)
-    said = f"log-odds: an empty input {start:.2f}, this one {at:.2f}; the black box says {percent(float(e.probs[0, c]))}"
+    said = f"log-odds: no feature {start:.2f}, all of them {at:.2f}; the black box says {percent(float(e.probs[0, c]))}"
     titled(ax, e.classes[c], said)
     return ax
 

@@ -160,9 +160,9 @@ OUT = Path("results/metrics.json")
 METHODS_ASKED = ("paper", "released", "default", *RIVALS)
 
 
-def study(store: OneFile, command: str) -> Study:
+def study(store: OneFile, command: str, *, renew: bool = False) -> Study:
     """The study whose cells these are."""
-    return Study(store, "benchmarks.metrics:cell", command)
+    return Study(store, "benchmarks.metrics:cell", command, renew)
 
 
 def cells(
@@ -187,6 +187,7 @@ def main() -> None:
     parser.add_argument("--encoder", default="lsa", help="lsa, or a folder with a model of sentence-transformers (%(default)s)")
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="small black boxes, few texts to learn from")
+    parser.add_argument("--renew", action="store_true", help="run finished cells again that another commit made")
     parser.add_argument("--out", type=Path, help="(results/metrics.json, or metrics_quick.json)")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -195,7 +196,7 @@ def main() -> None:
     store = OneFile(options.out or (Path("results/metrics_quick.json") if options.quick else OUT))
     note_readers(store, options.sets, scale)
     wanted = cells(options.sets, options.methods, scale=scale, rows=options.rows, meanings=meanings, seeds=options.seeds)
-    made = study(store, module_command("benchmarks.metrics"))
+    made = study(store, module_command("benchmarks.metrics"), renew=options.renew)
     refuse_failures(made.run(wanted, jobs=options.jobs, say=Console().out))
     for name in options.sets:
         Console(width=200).print(table(store, name))

@@ -56,17 +56,20 @@ class Task:
     fills: tuple[str, ...]
     ks: tuple[int, ...]
     accuracy: float
+    sha256: str  # of the black box
 
 
 def text_task(name: str) -> Task:
     of = boxes.task(name, "full")
-    return Task(of.box, of.train, of.test[:ROWS], of.features, None, ("in_place", "packed"), (1, 3, 5, 10), of.accuracy)
+    fills, ks = ("in_place", "packed"), (1, 3, 5, 10)
+    return Task(of.box, of.train, of.test[:ROWS], of.features, None, fills, ks, of.accuracy, of.sha256)
 
 
 def image_task(name: str, features: aimwise.Features, ks: tuple[int, ...]) -> Task:
     data, kept = load(name), zoo.kept(name)
     box = aimwise.TorchBox(kept.network.module, output="logits", class_names=data.classes)
-    return Task(box, data.train.inputs, data.test.inputs[:ROWS], features, None, ("zero", "mean"), ks, kept.network.test_accuracy)
+    train, test, sha = data.train.inputs, data.test.inputs[:ROWS], boxes.weights(name, "")
+    return Task(box, train, test, features, None, ("zero", "mean"), ks, kept.network.test_accuracy, sha)
 
 
 def table_task(name: str) -> Task:
@@ -81,6 +84,7 @@ def table_task(name: str) -> Task:
         ("background", "mean"),
         (1, 3, 5),
         zoo.accuracy(model, data.test),
+        boxes.by_answers(model, data),
     )
 
 
@@ -168,7 +172,7 @@ def cell(facts: Facts) -> Facts:
     explainer = (RECIPES | RIVALS)[method]()
     learns = method in RECIPES or method in LEARNS
     train = found.train if learns else found.train[:FEW]
-    done: Facts = {"settings": repr(explainer), "accuracy": found.accuracy}
+    done: Facts = {"settings": repr(explainer), "accuracy": found.accuracy, "box_sha256": found.sha256}
     started = time.perf_counter()
     try:
         explainer.fit(found.box, train, features=found.features, class_names=found.classes, seed=seed)
@@ -208,9 +212,9 @@ def cell(facts: Facts) -> Facts:
 OUT = Path("results/recipes.json")
 
 
-def study(store: OneFile, command: str) -> Study:
+def study(store: OneFile, command: str, *, renew: bool = False) -> Study:
     """The study whose cells these are."""
-    return Study(store, "benchmarks.recipes:cell", command)
+    return Study(store, "benchmarks.recipes:cell", command, renew)
 
 
 def cells(
@@ -234,12 +238,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time (%(default)s)")
     parser.add_argument("--judge", action="store_true", help="EVAL-X as well")
+    parser.add_argument("--renew", action="store_true", help="run finished cells again that another commit made")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     store = OneFile(options.out)
     note_readers(store, [name for name in options.sets if name in boxes.TEXTS])
     wanted = cells(options.sets, options.recipes, options.rivals, seeds=options.seeds, judged=options.judge)
-    made = study(store, module_command("benchmarks.recipes"))
+    made = study(store, module_command("benchmarks.recipes"), renew=options.renew)
     refuse_failures(made.run(wanted, jobs=options.jobs, say=Console().out))
     for name in options.sets:
         Console(width=220).print(table(store, name))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,34 @@ def test_when_the_time_is_over_no_cell_is_begun_and_the_next_run_goes_on(tmp_pat
     assert set(runs(log).values()) == {1}
     with pytest.raises(BadSetting, match=r"minutes=0.0, wanted"):
         made.run(toy_study.CELLS, minutes=0.0)
+
+
+@pytest.fixture
+def at_commit(monkeypatch):
+    def at(name):
+        monkeypatch.setenv("AIMWISE_COMMIT", name)
+        machine.commit.cache_clear()
+
+    yield at
+    machine.commit.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["results", "results.json"])
+def test_cells_of_another_commit_are_renewed_once_and_only_when_told(tmp_path, log, at_commit, name):
+    at_commit("first")
+    made = toy_study.study(tmp_path / name)
+    made.run(toy_study.CELLS[:3])
+    at_commit("second")
+    assert made.run(toy_study.CELLS[:3]) == []
+    anew = replace(made, renew=True)
+    assert [one.state for one in anew.run(toy_study.CELLS[:2])] == ["run", "run"]
+    assert anew.run(toy_study.CELLS[:2]) == []
+    assert sorted(r["commit"] for r in made.store.records()) == ["first", "second", "second"]
+    assert sorted(runs(log).values()) == [1, 2, 2]
+    at_commit("third")
+    broken = replace(toy_study.study(tmp_path / name, "broken"), renew=True)
+    assert broken.run(toy_study.CELLS[1:2])[0].state == "failed"
+    assert sorted(r["sum"] for r in made.store.records() if r["commit"] == "second") == [1, 2], "what was found before is gone"
 
 
 def test_cells_of_two_studies_run_together_in_the_order_given(tmp_path, log):

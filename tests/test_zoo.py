@@ -41,8 +41,8 @@ def no_training(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("trained again")
 
-    def stop():
-        monkeypatch.setitem(zoo.NETWORKS, "digits", (Viewer, refuse))
+    def stop(name="digits"):
+        monkeypatch.setitem(zoo.NETWORKS, name, (Viewer, refuse))
 
     return stop
 
@@ -80,9 +80,29 @@ def test_every_network_is_for_a_known_data_set():
         zoo.trained("mnits")
 
 
+@pytest.mark.parametrize("name", ["mnist", "mnist3", "fashion_mnist", "fashion3"])
+def test_the_networks_for_images_come_with_the_library(home, name, no_training, capsys):
+    no_training(name)
+    kept = zoo.kept(name, device="cpu")
+    assert (kept.network.data, kept.network.seed, kept.new) == (name, 0, False)
+    assert kept.path.parent == zoo.SHIPPED and not home.exists()
+    assert kept.network.test_accuracy > 0.85
+    assert main(["data", "train", name]) == 0
+    assert f"saved: {kept.path}\n" in capsys.readouterr().out
+
+
+def test_one_that_was_trained_goes_before_the_one_that_comes_along(home):
+    other = zoo.trained("digits")
+    other.save(home / "mnist-seed0")
+    assert (
+        zoo.found("mnist") == home / "mnist-seed0" and zoo.found("mnist", seed=1) is None and zoo.found("mnist", epochs=2) is None
+    )
+    assert torch.equal(zoo.trained("mnist")(ORDER), other(ORDER))
+
+
 def test_absent_data_and_bad_settings_are_said_and_leave_nothing(home):
     with pytest.raises(MissingData, match="aimwise data get mnist"):
-        zoo.trained("mnist")
+        zoo.trained("mnist", seed=1)
     with pytest.raises(BadSetting, match="epochs=0"):
         zoo.trained("digits", epochs=0)
     with pytest.raises(BadSetting, match="device='gpu'"):

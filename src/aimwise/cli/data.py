@@ -15,18 +15,18 @@ EXAMPLES = """examples:
   aimwise data get adult         download it into the cache; after a cut, the same command goes on
   aimwise data check             verify the checksums of all that is here
   AIMWISE_DATA=~/data aimwise data check imdb    the same for one data set in a folder of your own
-  aimwise data train mnist       train the paper's network for it, once; `aimwise data train --help` says more
+  aimwise data train imdb        train the paper's network for it, once; `aimwise data train --help` says more
 
 Files are looked for in the folder that AIMWISE_DATA names, then in the cache (XDG_CACHE_HOME or ~/.cache,
 aimwise/data), in one folder for each data set. In Python: aimwise.data.load("adult")."""
 
 TRAINING = """examples:
-  aimwise data train mnist                 once: about a minute on one core; then it is read from the cache
-  aimwise data train imdb --device cuda    a network over texts is for a GPU: hours on a processor
+  aimwise data train mnist                 nothing to train: the paper's networks for images come with aimwise
+  aimwise data train imdb --device cuda    once; a network over texts is for a GPU: hours on a processor
   aimwise data train mnist3 --seed 1       another initialisation, kept beside the first
   aimwise data train digits --epochs 2     a short training, kept under a name of its own
   aimwise data train digits --out box      save it in the folder box
-  aimwise data train digits --again        train anew, and replace what is there
+  aimwise data train mnist --again         train anew: about a minute on one core; the cache's is read from then on
 
 The epoch that is best on the dev part is kept; training ends when it has not become better for five epochs. Ctrl-C keeps the best
 so far. The cache is XDG_CACHE_HOME or ~/.cache, aimwise/zoo. In Python: aimwise.data.zoo.trained("mnist")."""

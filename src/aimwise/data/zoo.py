@@ -1,4 +1,7 @@
-"""The paper's black boxes: scikit-learn pipelines for tables, and networks for texts and images that are trained once."""
+"""The paper's black boxes: scikit-learn pipelines for tables, and networks for texts and images that are trained once.
+
+Those for images come with the library, since another processor trains others and what is measured is about one file.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ NETWORKS: dict[str, tuple[type[Trained], Callable[..., Trained]]] = {
     **dict.fromkeys(readers.RECIPES, (readers.Reader, readers.train_reader)),
     **dict.fromkeys(viewers.RECIPES, (viewers.Viewer, viewers.train_viewer)),
 }
+
+SHIPPED = Path(__file__).parent / "kept"
 
 
 @runtime_checkable
@@ -126,7 +131,7 @@ class Kept:
 
 
 def trained(name: str, *, seed: int = 0, device: str = "auto", epochs: int | None = None) -> Trained:
-    """The network for a data set: from the user's cache, or else trained and put there."""
+    """The network for a data set: from the user's cache or this library, or else trained and put into the cache."""
     return kept(name, seed=seed, device=device, epochs=epochs).network
 
 
@@ -139,16 +144,16 @@ def kept(
     out: Path | None = None,
     again: bool = False,
 ) -> Kept:
-    """The network for a data set from the cache, or else trained, and where it is kept: in the cache, or in `out` if given.
+    """The network for a data set from the cache or this library, or else trained, and where it is kept: there, or in `out`.
 
-    again: train it anew and replace what is there. Of two processes that train the same, the first to end is kept by both.
+    again: train it anew and replace what is in the cache. Of two processes that train the same, the first to end is kept by both.
     """
     place = resolve_device(device)
-    home = folder(name, seed=seed, epochs=epochs)
-    if not again and is_there(home):
-        found = loaded(name, home, place)
-        return Kept(found, home if out is None else found.save(free(out)), False)
-    path = free(home if out is None else out, again=again)
+    here = found(name, seed=seed, epochs=epochs)
+    if not again and here is not None:
+        network = loaded(name, here, place)
+        return Kept(network, here if out is None else network.save(free(out)), False)
+    path = free(folder(name, seed=seed, epochs=epochs) if out is None else out, again=again)
     made = NETWORKS[name][1](load(name), seed=seed, device=str(place), epochs=epochs)
     if out is None and made.stopped == "interrupted":  # it is what so many epochs give
         path = folder(name, seed=seed, epochs=made.epochs)
@@ -166,6 +171,14 @@ def folder(name: str, *, seed: int = 0, epochs: int | None = None) -> Path:
     if name not in NETWORKS:
         raise unknown("network for the data set", name, NETWORKS)
     return store.home() / "zoo" / (f"{name}-seed{seed}" + ("" if epochs is None else f"-epochs{epochs}"))
+
+
+def found(name: str, *, seed: int = 0, epochs: int | None = None) -> Path | None:
+    """Where the network for a data set lies, if there is one: in the cache, or among those that come with the library."""
+    home = folder(name, seed=seed, epochs=epochs)
+    if is_there(home):
+        return home
+    return SHIPPED / name if (seed, epochs) == (0, None) and is_there(SHIPPED / name) else None
 
 
 def is_there(path: Path) -> bool:

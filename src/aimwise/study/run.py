@@ -14,7 +14,7 @@ from typing import Any
 from aimwise.errors import AimwiseError, BadSetting, extra, unknown
 from aimwise.study.cells import Facts, fingerprint
 from aimwise.study.locks import claim
-from aimwise.study.machine import made_by
+from aimwise.study.machine import commit, made_by
 from aimwise.study.store import Store, tidy
 
 ENGINES = ("loky", "threading", "ray", "dask")
@@ -40,12 +40,19 @@ class Study:
     """Cells, the function that makes one, and where they are kept.
 
     work: "module:function", called with a cell's facts and giving what was found as plain JSON values. It is imported by its name
-    in every process. command: what the records say they were made by.
+    in every process. command: what the records say they were made by. renew: run finished cells again that another commit made;
+    what was found before stays until then.
     """
 
     store: Store
     work: str
     command: str
+    renew: bool = False
+
+    def has(self, cell: Facts) -> bool:
+        """Whether a cell need not be run."""
+        found = self.store.get(cell)
+        return found is not None and (not self.renew or found.get("commit") == commit())
 
     def run(
         self,
@@ -84,15 +91,13 @@ def run_together(
         raise BadSetting(f"minutes={minutes}, wanted after how many no cell is begun any more: more than 0.")
     until = None if minutes is None else time.time() + 60 * minutes
     wanted = list(wanted)
-    missing = list(
-        {(study.store, fingerprint(cell)): (study, cell) for study, cell in wanted if not study.store.has(cell)}.values()
-    )
+    missing = list({(study.store, fingerprint(cell)): (study, cell) for study, cell in wanted if not study.has(cell)}.values())
     done: list[Done] = []
     waiting = False
     while missing:
         now = run_once(missing, jobs, engine, say, until)
         done += [one for _, one in now if one.state != HELD]
-        missing = [(study, one.cell) for study, one in now if one.state == HELD and not study.store.has(one.cell)]
+        missing = [(study, one.cell) for study, one in now if one.state == HELD and not study.has(one.cell)]
         if missing:
             if not waiting:
                 say(f"{len(missing)} cells are being run by another process; waiting for them")
@@ -150,7 +155,7 @@ def run_cell(study: Study, cell: Facts, places: Sequence[str], until: float | No
     with claim(store.locks, fingerprint(cell)) as mine:
         if not mine:
             return study, Done(cell, HELD)
-        if store.has(cell):  # it was finished while this one waited its turn
+        if study.has(cell):  # it was finished while this one waited its turn
             return study, Done(cell, HELD)
         module, _, name = study.work.partition(":")
         started, worked = time.perf_counter(), time.process_time()

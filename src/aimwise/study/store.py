@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,16 @@ class Store(ABC):
         """All finished cells."""
 
     @abstractmethod
+    def get(self, cell: Mapping[str, Any]) -> Facts | None:
+        """A finished cell, if it is one."""
+
     def has(self, cell: Mapping[str, Any]) -> bool:
         """Whether a cell is finished."""
+        return self.get(cell) is not None
 
     @abstractmethod
     def put(self, cell: Facts, made: Facts, result: Facts) -> None:
-        """Keep what was found, whole or not at all."""
+        """Keep what was found, whole or not at all, in the place of what was found before."""
 
     def find(self, facts: Mapping[str, Any]) -> list[Facts]:
         """The finished cells of which these facts are true."""
@@ -59,16 +63,17 @@ class Folder(Store):
         return self.path / "cells" / f"{fingerprint(cell)}.json"
 
     def records(self) -> list[Facts]:
-        found = []
-        for file in sorted((self.path / "cells").glob("*.json")):
-            said = read_json(file)
-            if not isinstance(said, dict) or not all(isinstance(said.get(part), dict) for part in ("cell", "made", "result")):
-                raise BadFile(f"{file} is not a cell of a study: wanted cell, made and result. Remove it; it is run again then.")
-            found.append({**said["cell"], **said["made"], **said["result"]})
-        return found
+        return [self._read(file) for file in sorted((self.path / "cells").glob("*.json"))]
 
-    def has(self, cell: Mapping[str, Any]) -> bool:
-        return self.file(cell).is_file()
+    def get(self, cell: Mapping[str, Any]) -> Facts | None:
+        file = self.file(cell)
+        return self._read(file) if file.is_file() else None
+
+    def _read(self, file: Path) -> Facts:
+        said = read_json(file)
+        if not isinstance(said, dict) or not all(isinstance(said.get(part), dict) for part in ("cell", "made", "result")):
+            raise BadFile(f"{file} is not a cell of a study: wanted cell, made and result. Remove it; it is run again then.")
+        return {**said["cell"], **said["made"], **said["result"]}
 
     def put(self, cell: Facts, made: Facts, result: Facts) -> None:
         said = {"cell": cell, "made": made, "result": result}
@@ -90,23 +95,23 @@ class OneFile(Store):
     def records(self) -> list[Facts]:
         return list(self.said().get("cells", []))
 
-    def has(self, cell: Mapping[str, Any]) -> bool:
-        return any(holds(record, cell) for record in self.records())
+    def get(self, cell: Mapping[str, Any]) -> Facts | None:
+        return next((record for record in self.records() if holds(record, cell)), None)
 
     def put(self, cell: Facts, made: Facts, result: Facts) -> None:
-        self.change({}, [{**cell, **made, **result}])
+        self._change({}, lambda cells: [*(old for old in cells if not holds(old, cell)), {**cell, **made, **result}])
 
     def note(self, facts: Facts) -> None:
         """Keep facts about all cells."""
-        self.change(facts, [])
+        self._change(facts, lambda cells: cells)
 
-    def change(self, facts: Facts, more: list[Facts]) -> None:
-        """Add to the file; of several processes one after the other does."""
+    def _change(self, facts: Facts, change: Callable[[list[Facts]], list[Facts]]) -> None:
+        """Write the file anew; of several processes one after the other does."""
         while True:
             with claim(self.locks, "file") as mine:
                 if mine:
                     said = self.said()
-                    cells = [*said.pop("cells", []), *more]
+                    cells = change(said.pop("cells", []))
                     write_text(self.path, json.dumps({**said, **facts, "cells": cells}, indent=1) + "\n")
                     break
             time.sleep(PAUSE)

@@ -91,10 +91,11 @@ def network(data: str, scale: str) -> Trained:
 
 
 def home(data: str, scale: str) -> Path:
-    """The folder that keeps a data set's network."""
+    """The folder that keeps a data set's network, or will."""
     if scale == "quick" and data in TEXTS:
         return store.home() / "zoo" / f"{data}-quick"
-    return zoo.folder(data, epochs=READER_EPOCHS.get(data))
+    epochs = READER_EPOCHS.get(data)
+    return zoo.found(data, epochs=epochs) or zoo.folder(data, epochs=epochs)
 
 
 def text_task(name: str, scale: str) -> Task:
@@ -169,11 +170,15 @@ def table_task(name: str) -> Task:
     torch.set_num_threads(1)
     data = load(name)
     model = zoo.BOXES[name](data)
-    said = model.predict_proba(data.train.inputs)
-    sha = hashlib.sha256(said.round(4).tobytes()).hexdigest()  # it has no file of weights: it is known by its answers
+    sha = by_answers(model, data)
     kind = {"admission": "random forest", "adult": "logistic regression"}[name]
     box = SklearnBox(model, class_names=data.classes)
     return Task(box, data, data.train.inputs, data.test.inputs, Columns(fill="mean"), sha, zoo.accuracy(model, data.test), kind)
+
+
+def by_answers(model: zoo.Classifier, data: Dataset) -> str:
+    """What a model that has no file of weights is known by: the sha256 of its answers to the training inputs."""
+    return hashlib.sha256(model.predict_proba(data.train.inputs).round(4).tobytes()).hexdigest()
 
 
 def first(split: Split, rows: int) -> Split:

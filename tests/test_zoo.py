@@ -85,7 +85,8 @@ def test_the_networks_for_images_come_with_the_library(home, name, no_training, 
     no_training(name)
     kept = zoo.kept(name, device="cpu")
     assert (kept.network.data, kept.network.seed, kept.new) == (name, 0, False)
-    assert kept.path.parent == zoo.SHIPPED and not home.exists()
+    assert kept.path.parent == zoo.SHIPPED
+    assert not home.exists()
     assert kept.network.test_accuracy > 0.85
     assert main(["data", "train", name]) == 0
     assert f"saved: {kept.path}\n" in capsys.readouterr().out
@@ -94,9 +95,8 @@ def test_the_networks_for_images_come_with_the_library(home, name, no_training, 
 def test_one_that_was_trained_goes_before_the_one_that_comes_along(home):
     other = zoo.trained("digits")
     other.save(home / "mnist-seed0")
-    assert (
-        zoo.found("mnist") == home / "mnist-seed0" and zoo.found("mnist", seed=1) is None and zoo.found("mnist", epochs=2) is None
-    )
+    assert zoo.found("mnist") == home / "mnist-seed0"
+    assert (zoo.found("mnist", seed=1), zoo.found("mnist", epochs=2)) == (None, None)
     assert torch.equal(zoo.trained("mnist")(ORDER), other(ORDER))
 
 

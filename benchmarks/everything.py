@@ -1,12 +1,12 @@
-"""All that is measured on the paper's texts with a GPU, in one command: what is missing of it, the cheapest tables first.
+"""All that is measured with a GPU, in one command: what is missing of it, the cheapest tables first.
 
     python -m benchmarks.everything [--jobs 16] [--minutes 25] [--results results] [--only metrics recipes paper] [--renew]
 
 Trains the networks that are not in the cache, all at once, then runs the cells of `benchmarks.metrics --rows 2000`,
-`benchmarks.recipes --judge` on the texts and `aimwise reproduce all` that are missing, so that no table waits for another's last
-cell. A cell's record names the command that makes it alone. After --minutes no cell is begun any more, and a command that is
-killed loses the cells it is at; the same command goes on. --renew is for a default recipe that has changed: its cells that
-another commit made are run again. Processes share a GPU better behind `nvidia-cuda-mps-control -d`.
+`benchmarks.recipes --judge` on texts and images and `aimwise reproduce all` that are missing, so that no table waits for
+another's last cell. A cell's record names the command that makes it alone. After --minutes no cell is begun any more, and a
+command that is killed loses the cells it is at; the same command goes on. --renew is for a default recipe that has changed: its
+cells that another commit made are run again. Processes share a GPU better behind `nvidia-cuda-mps-control -d`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from benchmarks import metrics, recipes
 from benchmarks.texts import note_readers
 
 DEFAULT = settings_of(AIM())
+IMAGES = ("mnist3-patches", "fashion3-patches", "mnist-patches", "mnist3-pixels", "fashion3-pixels")
 ROWS = 2000
 JUDGED_SEEDS = 3
 
@@ -55,7 +56,7 @@ def of_recipes(results: Path) -> list[Wanted]:
     store = OneFile(results / recipes.OUT.name)
     note_readers(store, TEXTS)
     study = recipes.study(store, "python -m benchmarks.recipes --judge")
-    return [(study, cell) for cell in recipes.cells(TEXTS, seeds=JUDGED_SEEDS, judged=True)]
+    return [(study, cell) for cell in recipes.cells([*TEXTS, *IMAGES], seeds=JUDGED_SEEDS, judged=True)]
 
 
 def of_paper(results: Path) -> list[Wanted]:

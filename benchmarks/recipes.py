@@ -105,6 +105,7 @@ TASKS: dict[str, Callable[[], Task]] = {
 }
 RECIPES: dict[str, Callable[[], aimwise.Explainer]] = {
     "default": lambda: aimwise.AIM(),
+    "alone": lambda: aimwise.AIM(pairs=0),
     "blind": lambda: aimwise.AIM(look=False),
     "own rows": lambda: aimwise.AIM(least_rows=0),
     "blind, own rows": lambda: aimwise.AIM(look=False, least_rows=0),

@@ -51,7 +51,10 @@ def test_the_wheel_is_small_and_holds_the_package_alone(built):
     assert wheel.stat().st_size < SMALL
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"aimwise"}
-    assert not [name for name in names if name.endswith((".parquet", ".csv", ".npz", ".safetensors", ".png"))]
+    kept = [name for name in names if name.endswith((".parquet", ".csv", ".npz", ".safetensors", ".png"))]
+    assert sorted(kept) == [
+        f"aimwise/data/kept/{name}/weights.safetensors" for name in ("fashion3", "fashion_mnist", "mnist", "mnist3")
+    ]
     assert not [name for name in names if "test" in name.lower()]
 
 

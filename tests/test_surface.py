@@ -21,8 +21,8 @@ PUBLIC = {
 
 LAYERS = [
     {"errors"},
-    {"batch", "device", "files", "gates", "progress", "ranking"},
-    {"processes"},
+    {"batch", "device", "files", "gates", "pairs", "progress"},
+    {"processes", "ranking"},
     {"blackbox", "features", "explanation", "training"},
     {"joined", "nn", "records", "render"},
     {"masked"},

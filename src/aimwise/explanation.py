@@ -14,6 +14,7 @@ from torch import Tensor
 
 from aimwise.errors import BadSetting, SingleClass, UnknownName, extra, unknown
 from aimwise.files import write_text
+from aimwise.pairs import Pairs
 from aimwise.ranking import by_weight, enough, needed
 
 Target = str | int | Int[Tensor, " B"] | None
@@ -106,6 +107,8 @@ class Explanation:
     scores: bool = False
     """Whether softmax(base + the weights of what is there) is close to the probabilities: then features are ranked by what they
     do to those together, and else by their weights alone."""
+    pairs: Pairs | None = None
+    """What features say in twos beyond their weights, by which they are ranked; None if the method does not tell."""
     only: Int[Tensor, " B"] | None = None
     """The one class of each row that the weights are about, where the method explains one; those of the others are 0."""
 
@@ -118,6 +121,10 @@ class Explanation:
                 f"Weights of shape {(rows, d, c)} do not fit probs {found[0]}, present {found[1]}, values {found[2]}, "
                 f"{found[3]} names and {found[4]} classes."
             )
+        if self.pairs is not None:
+            parts, forms = tuple(self.pairs.parts.shape), tuple(self.pairs.forms.shape)
+            if (parts[:2], forms) != ((rows, d), (rows, *parts[2:], c)) or len(parts) != 3:
+                raise BadSetting(f"Weights of shape {(rows, d, c)} do not fit pairs of parts {parts} and forms {forms}.")
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -145,6 +152,7 @@ class Explanation:
             images=None if self.images is None else self.images[take.numpy()],
             regions=self.regions if self.regions is None or len(self.regions) == 1 < len(self) else self.regions[take.numpy()],
             trials=tuple(each.rows(take) for each in self.trials),
+            pairs=None if self.pairs is None else self.pairs.rows(take),
             only=None if self.only is None else self.only[take],
         )
 
@@ -205,8 +213,9 @@ class Explanation:
         """Feature numbers from the one that speaks most for the class down.
 
         by: "enough" (each adds most to the class, among all classes, given those before it), "needed" (without it and those
-        before it least is left), "weight" (the largest weight first) or "size" (of either sign). Of two classes, or of weights
-        that are not scores, the first three are the same.
+        before it least is left), "weight" (the largest weight first) or "size" (of either sign). The first two count what
+        features say in twos (`pairs`); without pairs, the first three are the same for two classes, and for weights that are
+        not scores.
         """
         if by not in BY:
             raise BadSetting(f"by={by!r}, wanted one of {', '.join(map(repr, BY))}.")
@@ -215,9 +224,11 @@ class Explanation:
             return by_weight(weights.abs() if by == "size" else weights, self.present)
         nothing = self.base.expand_as(self.probs)  # (B, C)
         if by == "enough":
-            return enough(self.weights, self.present, nothing, wanted)
+            return enough(self.weights, self.present, nothing, wanted, self.pairs)
         whole = nothing + (self.weights * self.present[..., None]).sum(1)  # its own, not the model's, for what it is to leave
-        return needed(self.weights, self.present, whole, wanted)
+        if self.pairs is not None:
+            whole = whole + self.pairs.whole()
+        return needed(self.weights, self.present, whole, wanted, self.pairs)
 
     def top(self, k: int = 5, *, target: str | int | None = None, by: str = "enough") -> list[tuple[Any, ...]]:
         """The k features of one row that together speak most for a class (see `order`), with their weights, the largest first."""

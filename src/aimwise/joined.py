@@ -12,6 +12,7 @@ from torch import Tensor
 
 from aimwise.errors import BadSetting
 from aimwise.explanation import About, Check, Explanation, Trial
+from aimwise.pairs import Pairs
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ def joined(parts: Sequence[Explanation]) -> Explanation:
         regions=one_map(parts),
         trials=one_trial_each(parts),
         about=one_about([part.about for part in parts]),
+        pairs=all_pairs(parts, d),
         only=None if onlys is None else torch.cat(onlys),
     )
 
@@ -70,6 +72,14 @@ def padded(values: np.ndarray, d: int, nothing: object) -> np.ndarray:
     """Room for d features, with what stands for one that is not there."""
     more = np.full((len(values), d - values.shape[1], *values.shape[2:]), nothing, dtype=values.dtype)
     return np.concatenate([values, more], 1)
+
+
+def all_pairs(parts: Sequence[Explanation], d: int) -> Pairs | None:
+    """What features say in twos, if all parts tell."""
+    found = given([part.pairs for part in parts])
+    if found is None:
+        return None
+    return Pairs(torch.cat([wide(each.parts, d) for each in found]), torch.cat([each.forms for each in found]))
 
 
 def one_check(checks: Sequence[Check]) -> Check | None:

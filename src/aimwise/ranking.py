@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from aimwise.pairs import Pairs
+
 ONE_BY_ONE = 32  # so many features are chosen one at a time; of long inputs the later ones, which matter less, in groups
 CELLS = 1 << 24  # numbers that are compared at once
 LOW = 1e30
@@ -20,30 +22,61 @@ def by_weight(weights: Float[Tensor, "B d"], present: Bool[Tensor, "B d"]) -> In
 
 
 def enough(
-    W: Float[Tensor, "B d C"], present: Bool[Tensor, "B d"], start: Float[Tensor, "B C"], target: Int[Tensor, " B"]
+    W: Float[Tensor, "B d C"],
+    present: Bool[Tensor, "B d"],
+    start: Float[Tensor, "B C"],
+    target: Int[Tensor, " B"],
+    pairs: Pairs | None = None,
 ) -> Int[Tensor, "B d"]:
     """Features in the order in which they, added to an empty input of scores `start`, raise the target's probability most."""
-    return _greedy(W, present, start, target, sign=1.0)
+    return _greedy(W, present, start, target, pairs, sign=1.0)
 
 
 def needed(
-    W: Float[Tensor, "B d C"], present: Bool[Tensor, "B d"], start: Float[Tensor, "B C"], target: Int[Tensor, " B"]
+    W: Float[Tensor, "B d C"],
+    present: Bool[Tensor, "B d"],
+    start: Float[Tensor, "B C"],
+    target: Int[Tensor, " B"],
+    pairs: Pairs | None = None,
 ) -> Int[Tensor, "B d"]:
     """Features in the order in which they, taken from a whole input of scores `start`, lower the target's probability most."""
-    return _greedy(W, present, start, target, sign=-1.0)
+    return _greedy(W, present, start, target, pairs, sign=-1.0)
 
 
-def _greedy(W: Tensor, present: Tensor, start: Tensor, target: Tensor, *, sign: float) -> Tensor:
-    if W.shape[2] <= 2:  # the odds of two classes move with the difference of their weights alone
+def _greedy(W: Tensor, present: Tensor, start: Tensor, target: Tensor, pairs: Pairs | None, *, sign: float) -> Tensor:
+    if W.shape[2] <= 2 and pairs is None:  # the odds of two classes move with the difference of their weights alone
         return by_weight(W.gather(2, target[:, None, None].expand(-1, W.shape[1], 1)).squeeze(2), present)
-    rows = max(1, CELLS // max(W[0].numel(), 1)) if len(W) else 1
-    parts = [
-        _greedy_rows(*(t[i : i + rows] for t in (W, present, start, target)), sign=sign) for i in range(0, max(len(W), 1), rows)
-    ]
+    numbers = W[0].numel() + (0 if pairs is None else pairs.parts[0].numel()) if len(W) else 1
+    rows = max(1, CELLS // max(numbers, 1))
+    parts = []
+    for part in (slice(i, i + rows) for i in range(0, max(len(W), 1), rows)):
+        one = W[part], present[part], start[part], target[part]
+        parts.append(_one_by_one(*one, sign=sign) if pairs is None else _in_twos(*one, pairs.rows(part), sign=sign))
     return torch.cat(parts)
 
 
-def _greedy_rows(W: Tensor, present: Tensor, start: Tensor, target: Tensor, *, sign: float) -> Tensor:
+def _in_twos(W: Tensor, present: Tensor, start: Tensor, target: Tensor, pairs: Pairs, *, sign: float) -> Tensor:
+    """Each step weighs what is left against what is chosen, or what is left of the input, by the pairs as well."""
+    rows, d, _ = W.shape
+    scores, own = start.clone(), target[:, None, None].expand(-1, d, 1)
+    held = pairs.parts.sum(1) if sign < 0 else torch.zeros_like(pairs.parts[:, 0])  # (B, r)
+    by_itself = sign * W * present[..., None] + torch.einsum("bdr,brc->bdc", pairs.parts.square(), pairs.forms)
+    last = torch.where(present, 0.0, -LOW)
+    chosen: list[Tensor] = []
+    for size in group_sizes(d):
+        moved = by_itself + torch.einsum("bdr,brc->bdc", pairs.parts, 2 * sign * held[..., None] * pairs.forms)
+        moved += scores[:, None]  # (B, d, C) the scores after each step that could be taken
+        odds = moved.gather(2, own).squeeze(2) - moved.scatter(2, own, -torch.inf).logsumexp(2)
+        best = (sign * odds + last).topk(size, dim=1).indices  # (B, size)
+        chosen.append(best)
+        after = held + sign * pairs.parts.gather(1, best[..., None].expand(-1, -1, held.shape[1])).sum(1)
+        scores = scores + sign * (W * present[..., None]).gather(1, best[..., None].expand(-1, -1, W.shape[2])).sum(1)
+        scores = scores + torch.einsum("br,brc->bc", after.square() - held.square(), pairs.forms)
+        held, last = after, last.scatter(1, best, -torch.inf)
+    return torch.cat(chosen, 1) if chosen else torch.zeros(rows, 0, dtype=torch.long)
+
+
+def _one_by_one(W: Tensor, present: Tensor, start: Tensor, target: Tensor, *, sign: float) -> Tensor:
     rows, d, classes = W.shape
     scores, moves = start.clone(), sign * W * present[..., None]
     last = torch.where(present, 0.0, -LOW)  # (B, d): absent features come behind all others, and chosen ones never again

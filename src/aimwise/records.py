@@ -15,8 +15,10 @@ import torch
 
 from aimwise.errors import BadFile
 from aimwise.explanation import About, Check, Explanation, Training, Trial
+from aimwise.pairs import Pairs
 
-NAME, FORMAT = "aimwise-explanation", 3
+NAME, FORMAT = "aimwise-explanation", 4
+KNOWN = 3, FORMAT  # the third knew no pairs
 
 
 def to_text(explanation: Explanation) -> str:
@@ -37,6 +39,9 @@ def to_text(explanation: Explanation) -> str:
         "sources": None if e.sources is None else list(e.sources),
         "unexplained": None if e.unexplained is None else e.unexplained.tolist(),
         "scores": e.scores,
+        "pairs": None
+        if e.pairs is None
+        else {"parts": packed(e.pairs.parts.numpy(), np.float32), "forms": packed(e.pairs.forms.numpy(), np.float32)},
         "only": None if e.only is None else e.only.tolist(),
         "images": packed(e.images, np.uint8),
         "regions": packed(e.regions, np.int32),
@@ -63,7 +68,7 @@ def from_text(text: str | Path) -> Explanation:
     try:
         path = Path(text) if isinstance(text, Path) or not text.lstrip().startswith(("{", "[")) else None
         record = json.loads(path.read_text(encoding="utf-8") if path is not None else str(text))
-        if record["format"] != NAME or record["version"] != FORMAT:
+        if record["format"] != NAME or record["version"] not in KNOWN:
             raise BadFile(f"Got format {record['format']} version {record['version']}, wanted {NAME} {FORMAT}.")
         return rebuilt(record)
     except (KeyError, TypeError, ValueError, RuntimeError, OSError, AttributeError) as e:
@@ -91,6 +96,7 @@ def rebuilt(record: Mapping[str, Any]) -> Explanation:
         images=unpacked(record["images"], np.uint8),
         regions=unpacked(record["regions"], np.int32),
         scores=bool(record["scores"]),
+        pairs=None if record.get("pairs") is None else told_pairs(record["pairs"]),
         only=None if record.get("only") is None else torch.tensor(record["only"], dtype=torch.int64),
         values=values,
         classes=tuple(record["classes"]),
@@ -108,6 +114,12 @@ def rebuilt(record: Mapping[str, Any]) -> Explanation:
         ),
         about=None if about is None else told(about),
     )
+
+
+def told_pairs(record: Mapping[str, Any]) -> Pairs:
+    """What features say in twos, as its record says."""
+    parts, forms = (unpacked(record[name], np.float32) for name in ("parts", "forms"))
+    return Pairs(torch.from_numpy(parts), torch.from_numpy(forms))
 
 
 def told(record: Mapping[str, Any]) -> About:

@@ -18,9 +18,11 @@ from aimwise.explainers.asked import Asked, Draw
 from aimwise.explainers.judge import Judge
 from aimwise.explainers.learned import Learned
 from aimwise.explainers.steps import SEEN_AHEAD, asked_steps, plain_steps
+from aimwise.explainers.weighed import Weighed, together
 from aimwise.masked import Masked
 from aimwise.nn import losses, sampling
 from aimwise.nn.build import family
+from aimwise.pairs import Pairs
 from aimwise.processes import Share
 from aimwise.training import Numbers
 
@@ -38,6 +40,7 @@ LOSSES = {"paper": losses.cross_entropy, "released": losses.cross_entropy_releas
 NORMS = {"paper": losses.group_norm, "released": losses.group_norm_released}
 SPENT = 0.1  # of the questions that are allowed may go into answers to new rows
 START = "start"
+MOST_IN_TWOS = 256  # features: of the pixels of MNIST, what they say in twos gains nothing and takes long
 
 
 class Start(nn.Module):
@@ -72,6 +75,9 @@ class AIM(Learned):
     most_queries: a fit that would ask about more random masks asks about so many once, and learns from them again and again.
     least_rows: a table of fewer rows is joined by rows made of them, each feature from another row; few texts are joined by
     texts made of them, in which some words are others (random masks only; 0 for none).
+    pairs: how many numbers of each patch or segment of an image tell what they say in twos beyond their weights (random masks,
+    the default networks and up to 256 features only). Features are then ranked by that as well, where it agrees better with
+    held-out answers of the model; 0 for weights alone.
     look: where the model is a torch network that reads ids, E sees what it computes at each word, without gradients. Fitting
     asks once more about each input of an epoch for that; explaining does not. A fit with max_queries does not look.
     The other settings are those of `Learned`.
@@ -95,8 +101,10 @@ class AIM(Learned):
     most_queries: int | None = 1 << 19
     rank: str = "W"
     explainer: bool = True
+    pairs: int = 16
     look: bool = True
 
+    pairs_ = 0  # numbers of each feature that tell what features say in twos
     sight_ = 0  # numbers that E sees of each feature
 
     @property
@@ -161,6 +169,8 @@ class AIM(Learned):
         rng = torch.Generator().manual_seed(seed)
         lesson = self._lesson(box, data, probs, seed, rng, folder)
         self.sight_ = self._sight(box, data)
+        few = self.masks in MASKS and data.present.shape[1] <= MOST_IN_TWOS
+        self.pairs_ = self.pairs if few and family(box.features.kind, self.networks).paired else 0
         nets = self._networks(box.features.kind, box.features.layout).to(probs.device)
         if self.masks in MASKS:
             data, probs = self._enlarged(box, data, probs, seed)
@@ -186,15 +196,22 @@ class AIM(Learned):
             if not self.explainer:
                 return self._approximated(nets, box, judge)
             with torch.no_grad():
-                W = self._one_pass(nets, box, judge.batch, judge.probs)[1] * judge.batch.present[..., None]  # (B, d, C)
+                found, hard, start = self._one_pass(nets, box, judge.batch, judge.probs), self.target == "hard", self._start(nets)
+                W = found.W * judge.batch.present[..., None]  # (B, d, C)
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
-                numbers = judge.score(W, self._start(nets), pi, hard=self.target == "hard")
+                numbers = judge.score(W, start, pi, hard=hard)
+                if found.pairs is not None:
+                    both = losses.additive(W, judge.z, start) + found.pairs.scores(judge.z)
+                    numbers["in_twos"] = judge.agreement(both, hard=hard)
             return numbers | {"queries": float(box.meter.queries)}
 
         run = self._train(nets, steps, score, rows, lesson)
         if START in self.nets_:
             self.base_ = self._start(self.nets_).detach().log_softmax(-1)
             del self.nets_[START]
+        if self.pairs_ and not run.history[run.best]["in_twos"] > run.history[run.best]["agreement"]:
+            E: Any = self.nets_["explainer"]
+            self.pairs_, E.twos = 0, None  # what it says in twos does not hold of inputs that it has not seen
         if self.explainer:
             judge.refuse_collapse(run)
 
@@ -220,7 +237,10 @@ class AIM(Learned):
         order: Tensor,
         rng: torch.Generator,
     ) -> Iterator[Tensor]:
-        """L1 + beta ||W||_2,1 on random masks; those of several steps are asked about in one call."""
+        """L1 + beta ||W||_2,1 on random masks; those of several steps are asked about in one call.
+
+        Pairs learn what the weights leave: L1 again, with weights that do not move by it.
+        """
         entropy, target, norm = LOSSES[self.loss], TARGETS[self.target], NORMS[self.norm]
         steps = asked_steps(
             box,
@@ -239,10 +259,13 @@ class AIM(Learned):
             batch = step.batch
             whole = batch.present[:, None].to(z.dtype)  # (B, 1, d), whose answer is known already
             z, said = torch.cat([z, whole], 1), torch.cat([said, known[:, None]], 1)
-            W = self._weights(nets, box, batch, known, seen)  # (B, d, C)
+            W, pairs = self._weights(nets, box, batch, known, seen)  # (B, d, C)
             scores = losses.additive(W, z, self._start(nets))  # (B, M + 1, C)
+            first = entropy(target(said), scores)
+            if pairs is not None:
+                first = first + entropy(target(said), scores.detach() + pairs.scores(z))
             size = self.beta * self._share_of_norm(step.share)
-            yield step.share.weight * entropy(target(said), scores) + size * norm(W * batch.present[..., None])
+            yield step.share.weight * first + size * norm(W * batch.present[..., None])
 
     def _start(self, nets: nn.ModuleDict) -> Float[Tensor, " C"]:
         """Where sums begin: learned, or even."""
@@ -260,7 +283,7 @@ class AIM(Learned):
         M, soft = self.masks_per_row, box.features.soft.to(probs.device)
         for step, p in plain_steps(box, data, probs, order, size=self.batch_size, rng=rng):
             batch, share = step.batch, step.share
-            W = self._weights(nets, box, batch, p) if self.explainer else None  # (B, d, C)
+            W = self._weights(nets, box, batch, p)[0] if self.explainer else None  # (B, d, C)
             pi = nets["selector"](batch.x)  # (B, d)
             z = SAMPLERS[self.masks](pi[:, None].expand(-1, M, -1), self.tau, step.drawing(rng))  # (B, M, d)
             z = sampling.snap_where(z, soft) * batch.present[:, None]
@@ -283,14 +306,11 @@ class AIM(Learned):
         if self.rank == "pi":
             pi: Tensor = self.nets_["selector"](batch.x)  # (B, d)
             return pi[..., None] * losses.hardened(probs)[:, None]
-        return self._one_pass(self.nets_, box, batch, probs)[1]
+        return self._one_pass(self.nets_, box, batch, probs).W
 
     @torch.no_grad()
-    def _explained(
-        self, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None
-    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d C"]]:
-        looks = self.sight_ and self.rank == "W"  # then what the black box says is heard while it is looked into
-        return self._one_pass(self.nets_, box, batch, known) if looks else super()._explained(box, batch, known)
+    def _explained(self, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None) -> Weighed:
+        return self._one_pass(self.nets_, box, batch, known) if self.rank == "W" else super()._explained(box, batch, known)
 
     def _sight(self, box: Masked, data: Batch) -> int:
         """How many numbers the black box shows of each feature; 0 if none, or if they are not wanted."""
@@ -300,28 +320,29 @@ class AIM(Learned):
 
     def _weights(
         self, nets: nn.ModuleDict, box: Masked, batch: Batch, probs: Float[Tensor, "B C"], seen: Tensor | None = None
-    ) -> Float[Tensor, "B d C"]:
+    ) -> tuple[Float[Tensor, "B d C"], Pairs | None]:
         """What E says of inputs; what the black box computes at each feature is asked for where E looks and it is not known."""
         if self.sight_ and seen is None:
             seen = self._looked(box, batch)[1]
-        W: Tensor = nets["explainer"](batch.x, probs, *(() if seen is None else (seen,)))
-        return W
+        given = (batch.x, probs) if seen is None else (batch.x, probs, seen)
+        E: Any = nets["explainer"]
+        W, pairs = E.weighed(*given) if self.pairs_ else (E(*given), None)
+        return W, pairs
 
-    def _one_pass(
-        self, nets: nn.ModuleDict, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None
-    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d C"]]:
+    def _one_pass(self, nets: nn.ModuleDict, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None) -> Weighed:
         """What the black box says of inputs, where that is not known yet, and what E does; some at a time where E looks."""
         if not self.sight_:
-            known = box.whole(batch) if known is None else known
-            return known, self._weights(nets, box, batch, known)
-        probs, weights = [], []
+            probs = box.whole(batch) if known is None else known
+            self._same_classes(box.blackbox)
+            return Weighed(probs, *self._weights(nets, box, batch, probs))
+        made = []
         rows = max(1, SEEN_AHEAD // (batch.present.shape[1] * self.sight_))
         for start in range(0, max(len(batch), 1), rows):
             part = batch.cut(start, start + rows)
             said, seen = self._looked(box, part)
-            probs.append(said if known is None else known[start : start + rows])
-            weights.append(self._weights(nets, box, part, probs[-1], seen))
-        return torch.cat(probs), torch.cat(weights)
+            probs = said if known is None else known[start : start + rows]
+            made.append(Weighed(probs, *self._weights(nets, box, part, probs, seen)))
+        return together(made)
 
     def _looked(self, box: Masked, batch: Batch) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d h"]]:
         """What the black box says of inputs and what it computes at each of their features, or an error if that is another."""
@@ -345,8 +366,8 @@ class AIM(Learned):
 
     def _networks(self, kind: str, layout: Any) -> nn.ModuleDict:
         made, classes = family(kind, self.networks), len(self.classes_)
-        sight = (self.sight_,) if self.sight_ else ()
-        nets = nn.ModuleDict({"explainer": made.explainer(layout, classes, *sight)} if self.explainer else {})
+        more = (self.pairs_,) * made.paired + (self.sight_,) * made.looks
+        nets = nn.ModuleDict({"explainer": made.explainer(layout, classes, *more)} if self.explainer else {})
         if self.masks not in MASKS:
             nets["selector"] = made.selector(layout)
             nets["approximator"] = made.approximator(layout, classes)
@@ -354,10 +375,10 @@ class AIM(Learned):
 
     def _learned(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         facts, tensors = super()._learned()
-        return facts | {"sight": self.sight_}, tensors
+        return facts | {"sight": self.sight_, "pairs": self.pairs_}, tensors
 
     def _restore(self, box: Masked, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        self.sight_ = int(facts.get("sight", 0))  # folders of the first versions do not say
+        self.sight_, self.pairs_ = int(facts.get("sight", 0)), int(facts.get("pairs", 0))  # the first versions do not say
         super()._restore(box, facts, tensors)
 
     def _check_settings(self) -> None:
@@ -376,8 +397,8 @@ class AIM(Learned):
                 f"Got rank={self.rank!r}, masks={self.masks!r}, explainer={self.explainer}; rank='pi' needs masks drawn from a "
                 "selector, such as 'concrete', and explainer=False needs rank='pi'."
             )
-        if self.masks_per_row < 1 or self.tau <= 0 or self.alpha < 0 or self.beta < 0:
+        if self.masks_per_row < 1 or self.tau <= 0 or min(self.alpha, self.beta, self.pairs) < 0:
             raise BadSetting(
-                f"Got masks_per_row={self.masks_per_row}, tau={self.tau}, alpha={self.alpha}, beta={self.beta}; "
-                "wanted masks_per_row of at least 1, tau above 0, alpha and beta not below 0."
+                f"Got masks_per_row={self.masks_per_row}, tau={self.tau}, alpha={self.alpha}, beta={self.beta}, "
+                f"pairs={self.pairs}; wanted masks_per_row of at least 1, tau above 0, alpha, beta and pairs not below 0."
             )

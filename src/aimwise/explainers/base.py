@@ -24,6 +24,7 @@ from aimwise.blackbox.base import as_matrix, check_rows
 from aimwise.device import seeded
 from aimwise.errors import BadBlackBox, BadFeatures, BadFile, BadSetting, NotFitted, OutOfQueries, SingleClass
 from aimwise.explainers.tried import tried
+from aimwise.explainers.weighed import Weighed
 from aimwise.explanation import About, Check, Explanation, Training
 from aimwise.features import as_features
 from aimwise.features.base import Features
@@ -179,8 +180,7 @@ class Explainer(ABC):
         asked = box.meter.queries
         data = features.encode(inputs).to(torch.device("cpu"))
         known = None if probs is None else self._checked_probs(probs, len(data))
-        weights = torch.zeros(*data.present.shape, len(self.classes_))  # (N, d, C)
-        probs_ = torch.zeros(len(data), len(self.classes_))
+        found = Weighed.nothing(data.present, len(self.classes_))
         by_size = data.present.sum(1).argsort(stable=True)  # inputs of like size go together
         done = 0
         try:
@@ -189,12 +189,11 @@ class Explainer(ABC):
                     fits = max(64, EXPLAIN_CELLS // max(data.present.shape[1], features.cells))
                     for rows in torch.split(by_size, min(self.rows_at_once, fits)) if len(data) else ():
                         batch = features.trim(data.pick(rows)).to(self.base_.device)
-                        p, W = self._explained(box, batch, None if known is None else known[rows].to(self.base_.device))
-                        W = W * batch.present[..., None]  # (B, d, C)
-                        weights[rows, : W.shape[1]], probs_[rows] = W.cpu(), p.cpu()
+                        part = self._explained(box, batch, None if known is None else known[rows].to(self.base_.device))
+                        found = found.placed(rows, part, batch.present)
                         done += len(batch)
                         shown.update(len(batch))
-                explanation = self._explanation(features, data, weights, probs_)
+                explanation = self._explanation(features, data, found)
                 explanation = replace(
                     explanation,
                     check=self._checked(box, data, explanation, check) if check else None,
@@ -205,17 +204,17 @@ class Explainer(ABC):
             return explanation
         except (KeyboardInterrupt, OutOfQueries) as e:
             e.rows = by_size[:done].sort().values  # type: ignore[union-attr]
-            e.explanation = self._explanation(features, data, weights, probs_)[e.rows]  # type: ignore[union-attr]
+            e.explanation = self._explanation(features, data, found)[e.rows]  # type: ignore[union-attr]
             log.warning(
                 "%d of %d inputs were explained: the error's `explanation` has them, its `rows` their numbers", done, len(data)
             )
             raise
 
-    def _explanation(self, features: Features, data: Batch, weights: Tensor, probs: Tensor) -> Explanation:
+    def _explanation(self, features: Features, data: Batch, found: Weighed) -> Explanation:
         """The record of what was found."""
         return Explanation(
-            weights=weights,
-            probs=probs,
+            weights=found.W,
+            probs=found.probs,
             base=self.base_.cpu(),
             present=data.present,
             names=features.names,
@@ -228,7 +227,8 @@ class Explainer(ABC):
             images=features.pictures(data.raw),
             regions=features.regions(data),
             scores=self.scores,
-            only=None if self.every_class else probs.argmax(-1),
+            pairs=found.pairs,
+            only=None if self.every_class else found.probs.argmax(-1),
         )
 
     def refine(self, explanation: Explanation, inputs: Any = None, *, budget: int = 512) -> Explanation:
@@ -313,13 +313,11 @@ class Explainer(ABC):
             raise BadSetting(f"probs has shape {tuple(found.shape)}, wanted {(n, len(self.classes_))}: one row per input.")
         return check_rows(found)
 
-    def _explained(
-        self, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None
-    ) -> tuple[Float[Tensor, "B C"], Float[Tensor, "B d C"]]:
+    def _explained(self, box: Masked, batch: Batch, known: Float[Tensor, "B C"] | None) -> Weighed:
         """What the black box says of inputs, where that is not known yet, and what each of their features weighs."""
         probs = box.whole(batch) if known is None else known
         self._same_classes(box.blackbox)
-        return probs, self._weigh(box, batch, probs)
+        return Weighed(probs, self._weigh(box, batch, probs))
 
     def _same_classes(self, blackbox: BlackBox) -> None:
         if blackbox.n_classes is not None and blackbox.n_classes != len(self.classes_):

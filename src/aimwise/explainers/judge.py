@@ -56,14 +56,18 @@ class Judge:
     def score(self, W: Float[Tensor, "B d C"], base: Float[Tensor, " C"], pi: Tensor | None, *, hard: bool) -> Numbers:
         """Agreement with the black box, of labels if `hard`, else of probabilities; that of no weights; signs of a collapse."""
         scores = additive(W, self.z, base)  # (B, M, C)
-        same = (scores.argmax(-1) == self.said.argmax(-1)).float() if hard else overlap(scores.softmax(-1), self.said)
-        bare = base.expand_as(scores)
-        none = (bare.argmax(-1) == self.said.argmax(-1)).float() if hard else overlap(bare.softmax(-1), self.said)
-        numbers = {"agreement": float(same.mean()), "without": float(none.mean()), "tracking": self.tracking(W)}
+        alone, none = (self.agreement(found, hard=hard) for found in (scores, base.expand_as(scores)))
+        numbers = {"agreement": alone, "without": none, "tracking": self.tracking(W)}
         numbers["variation"] = float(W.std(1).max()) if W.shape[1] > 1 else float(W.std())
         if pi is not None:
             numbers["selected"] = float(pi[self.batch.present].mean())
         return numbers
+
+    def agreement(self, scores: Float[Tensor, "B M C"], *, hard: bool) -> float:
+        """How far scores of the masks agree with the black box: in labels if `hard`, else in probabilities."""
+        if hard:
+            return float((scores.argmax(-1) == self.said.argmax(-1)).float().mean())
+        return float(overlap(scores.softmax(-1), self.said).mean())
 
     def start(self, empty: Float[Tensor, " C"]) -> Float[Tensor, " C"]:
         """Where the straight way from nothing to the whole input begins that is nearest to the answers to masks of every size.

@@ -21,6 +21,8 @@ class Family:
     approximator: Callable[[Any, int], nn.Module]
     looks: bool = False
     """Whether E takes, as a third number, how many numbers the black box shows of each feature, and then those numbers."""
+    paired: bool = False
+    """Whether E takes, as a third number, how many numbers of each feature tell what features say in twos: see `weighed`."""
 
 
 NETWORKS: dict[tuple[str, str], Family] = {
@@ -30,7 +32,7 @@ NETWORKS: dict[tuple[str, str], Family] = {
     ("text", "default"): Family(text.TextExplainer, text.TextSelector, text.TextApproximator, looks=True),
     ("text", "paper"): Family(text.PlainTextExplainer, text.TextSelector, text.TextApproximator),
     ("text", "released"): Family(text.PlainTextExplainer, text.TextSelector, text.TextApproximator),
-    ("image", "default"): Family(image.ImageExplainer, image.ImageSelector, image.ImageApproximator),
+    ("image", "default"): Family(image.ImageExplainer, image.ImageSelector, image.ImageApproximator, paired=True),
     ("image", "paper"): Family(image.PlainImageExplainer, image.ImageSelector, image.ImageApproximator),
     ("image", "released"): Family(image.PlainImageExplainer, image.ImageSelector, image.ImageApproximator),
 }

@@ -6,11 +6,13 @@ import math
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, pad
 
 from aimwise.features.images import ImageLayout
+from aimwise.nn.twos import Twos
+from aimwise.pairs import Pairs
 
 SMALLEST = 4  # the coarsest view of an image has about so many cells a side
 SIZE = 64
@@ -34,9 +36,12 @@ class Scaled(nn.Module):
 
 
 class ImageExplainer(nn.Module):
-    """E: cells of the image seen at several scales, with the whole and the black box's answer, to weights for each feature."""
+    """E: cells of the image seen at several scales, with the whole and the black box's answer, to weights for each feature.
 
-    def __init__(self, layout: ImageLayout, classes: int) -> None:
+    pairs: how many numbers of each feature tell what features say in twos.
+    """
+
+    def __init__(self, layout: ImageLayout, classes: int, pairs: int = 0) -> None:
         super().__init__()
         self.layout = layout
         self.side = layout.patch or max(1, round(max(layout.height, layout.width) / CELLS))
@@ -59,15 +64,21 @@ class ImageExplainer(nn.Module):
             last.weight *= 0.1
             last.bias.zero_()
         self.head = nn.Sequential(nn.Linear(sizes[0], last.in_features), nn.GELU(), last)
+        self.twos = Twos(sizes[0], sizes[-1], classes, pairs) if pairs else None
 
     def forward(self, x: Shaped[Tensor, "B c h w"], probs: Float[Tensor, "B C"]) -> Float[Tensor, "B d C"]:
+        return self.weighed(x, probs)[0]
+
+    def weighed(self, x: Shaped[Tensor, "B c h w"], probs: Float[Tensor, "B C"]) -> tuple[Float[Tensor, "B d C"], Pairs | None]:
+        """Weights, and what features say in twos."""
         seen = self.cells(padded(self.scaled(x), self.side)) + self.place  # (B, k, rows, columns)
         views = []
         for mix, down in zip(self.fine, self.down, strict=False):
             views.append(mix(seen))
             seen = down(padded(views[-1], 2))
         seen = self.fine[-1](seen)
-        seen = seen + self.whole(torch.cat([seen.mean((2, 3)), probs], 1))[:, :, None, None]
+        whole = self.whole(torch.cat([seen.mean((2, 3)), probs], 1))  # (B, k)
+        seen = seen + whole[:, :, None, None]
         for up, mix, view in reversed(list(zip(self.up, self.out, views, strict=True))):
             seen = mix(view + interpolate(up(seen), scale_factor=2.0)[..., : view.shape[2], : view.shape[3]])
         if self.layout.patch:
@@ -75,7 +86,10 @@ class ImageExplainer(nn.Module):
         else:
             parts = by_label(interpolate(seen, size=x.shape[2:]), x[:, -1].long())
         W: Tensor = self.head(parts)
-        return W - W.mean(-1, keepdim=True)
+        W = W - W.mean(-1, keepdim=True)
+        if self.twos is None:
+            return W, None
+        return W, self.twos(parts, whole, there(x, self.layout, W.shape[1]))
 
 
 class Mixed(nn.Module):
@@ -168,6 +182,14 @@ def padded(images: Float[Tensor, "B k h w"], side: int) -> Tensor:
     """Images with zeros at their far sides, so that squares of this side fill them."""
     below, beside = (-n % side for n in images.shape[2:])
     return pad(images, (0, beside, 0, below)) if below or beside else images
+
+
+def there(x: Shaped[Tensor, "B c h w"], layout: ImageLayout, features: int) -> Bool[Tensor, "#B d"]:
+    """Which features an image has: all of a grid, and of a label map those with a pixel."""
+    if layout.patch:
+        return torch.ones(1, features, dtype=torch.bool, device=x.device)
+    labels = x[:, -1].long().flatten(1)
+    return torch.zeros(len(x), features, dtype=torch.bool, device=x.device).scatter(1, labels, True)
 
 
 def by_label(seen: Float[Tensor, "B k h w"], labels: Shaped[Tensor, "B h w"]) -> Float[Tensor, "B d k"]:

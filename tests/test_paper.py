@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from benchmarks import recipes
 
 from aimwise.cli import main
+from aimwise.data import load, zoo
 from aimwise.errors import BadSetting, UnknownName
 from aimwise.explainers import AIM
 from aimwise.study.cells import fingerprint
+from aimwise.study.paper import boxes
 from aimwise.study.paper.base import Board, best, every
 from aimwise.study.paper.methods import FULL, QUICK
 from aimwise.study.paper.printed import printed
@@ -380,3 +383,20 @@ def test_the_command_runs_one_data_set_alone_and_refuses_one_that_no_table_has(t
     assert {cell["data"] for cell in ran} == {"adult"}
     assert main(["reproduce", "tabular", "--data", "imdb", *flags]) == 1
     assert "Got --data imdb, wanted one of those of the tables: admission, adult." in capsys.readouterr().err
+
+
+def test_a_model_without_weights_is_known_by_how_it_was_made():
+    data = load("wine")
+    one = boxes.by_making(zoo.random_forest(data), data)
+    assert one == boxes.by_making(zoo.random_forest(data), data)
+    fewer = replace(data, train=boxes.first(data.train, 100))
+    others = [(zoo.random_forest(data, seed=1), data), (zoo.logistic_regression(data), data), (zoo.random_forest(fewer), fewer)]
+    assert len({one, *(boxes.by_making(*made) for made in others)}) == 4
+
+
+def test_every_method_of_the_laboratory_suits_its_data():
+    asked = {(cell["data"], cell["method"]) for cell in recipes.cells(list(recipes.TASKS), seeds=1, judged=False)}
+    assert ("imdb", "lexicon") in asked
+    assert ("adult", "lexicon") in asked
+    assert ("mnist-patches", "ig") in asked
+    assert not asked & {("mnist-patches", "lexicon"), ("digits-patches", "lexicon"), ("wine", "ig")}

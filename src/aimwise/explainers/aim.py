@@ -196,13 +196,10 @@ class AIM(Learned):
             if not self.explainer:
                 return self._approximated(nets, box, judge)
             with torch.no_grad():
-                found, hard, start = self._one_pass(nets, box, judge.batch, judge.probs), self.target == "hard", self._start(nets)
+                found = self._one_pass(nets, box, judge.batch, judge.probs)
                 W = found.W * judge.batch.present[..., None]  # (B, d, C)
                 pi = nets["selector"](judge.batch.x) if "selector" in nets else None
-                numbers = judge.score(W, start, pi, hard=hard)
-                if found.pairs is not None:
-                    both = losses.additive(W, judge.z, start) + found.pairs.scores(judge.z)
-                    numbers["in_twos"] = judge.agreement(both, hard=hard)
+                numbers = judge.score(W, self._start(nets), pi, hard=self.target == "hard", pairs=found.pairs)
             return numbers | {"queries": float(box.meter.queries)}
 
         run = self._train(nets, steps, score, rows, lesson)

@@ -16,6 +16,7 @@ from aimwise.explainers.base import overlap
 from aimwise.masked import Masked
 from aimwise.nn.losses import additive, cross_entropy
 from aimwise.nn.sampling import uniform_masks
+from aimwise.pairs import Pairs
 from aimwise.training import Numbers, Run
 
 MASKS = 32
@@ -53,12 +54,17 @@ class Judge:
         said = box.averaged(draws).each(batch, z, rng)
         return cls(batch, probs[out.to(probs.device)], z, said), rest
 
-    def score(self, W: Float[Tensor, "B d C"], base: Float[Tensor, " C"], pi: Tensor | None, *, hard: bool) -> Numbers:
-        """Agreement with the black box, of labels if `hard`, else of probabilities; that of no weights; signs of a collapse."""
+    def score(
+        self, W: Float[Tensor, "B d C"], base: Float[Tensor, " C"], pi: Tensor | None, *, hard: bool, pairs: Pairs | None = None
+    ) -> Numbers:
+        """Agreement with the black box, of labels if `hard`, else of probabilities; that of no weights, and that of weights with
+        pairs; signs of a collapse."""
         scores = additive(W, self.z, base)  # (B, M, C)
         alone, none = (self.agreement(found, hard=hard) for found in (scores, base.expand_as(scores)))
         numbers = {"agreement": alone, "without": none, "tracking": self.tracking(W)}
         numbers["variation"] = float(W.std(1).max()) if W.shape[1] > 1 else float(W.std())
+        if pairs is not None:
+            numbers["in_twos"] = self.agreement(scores + pairs.scores(self.z), hard=hard)
         if pi is not None:
             numbers["selected"] = float(pi[self.batch.present].mean())
         return numbers

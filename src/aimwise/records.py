@@ -69,7 +69,9 @@ def from_text(text: str | Path) -> Explanation:
         path = Path(text) if isinstance(text, Path) or not text.lstrip().startswith(("{", "[")) else None
         record = json.loads(path.read_text(encoding="utf-8") if path is not None else str(text))
         if record["format"] != NAME or record["version"] not in KNOWN:
-            raise BadFile(f"Got format {record['format']} version {record['version']}, wanted {NAME} {' or '.join(map(str, KNOWN))}.")
+            raise BadFile(
+                f"Got format {record['format']} version {record['version']}, wanted {NAME} {' or '.join(map(str, KNOWN))}."
+            )
         return rebuilt(record)
     except (KeyError, TypeError, ValueError, RuntimeError, OSError, AttributeError) as e:
         raise BadFile(f"This is not an explanation written by to_json ({type(e).__name__}: {e}).") from e

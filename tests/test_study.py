@@ -213,6 +213,21 @@ def test_what_a_process_that_is_gone_held_is_free(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_process_that_was_killed_when_its_cell_was_kept_leaves_nothing(tmp_path, log):
+    study = toy_study.study(tmp_path / "results")
+    study.run(toy_study.CELLS[:2])
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    said = json.dumps({"pid": gone.pid, "host": socket.gethostname(), "began": "1"})
+    study.store.locks.mkdir()
+    for cell in toy_study.CELLS[:3]:  # the last one is not done yet
+        path(study.store.locks, fingerprint(cell), 0).write_text(said)
+    study.run(toy_study.CELLS[:2])
+    assert [file.name for file in study.store.locks.iterdir()] == [f"{fingerprint(toy_study.CELLS[2])}.lock.0"]
+    study.run(toy_study.CELLS[:3])
+    assert not study.store.locks.exists()
+
+
 def test_who_lives_is_told_by_number_start_and_machine(tmp_path):
     assert lives(held_by(tmp_path, 0))
     assert not lives(held_by(tmp_path, 0, began="1"))  # the number was given to another process since

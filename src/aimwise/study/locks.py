@@ -36,6 +36,13 @@ def claim(folder: Path, name: str) -> Iterator[bool]:
                 path(folder, name, number).unlink(missing_ok=True)
 
 
+def forget(folder: Path, name: str) -> None:
+    """Remove what processes that are gone have left of a name; only where its work is done, so that none claims it meanwhile."""
+    for number in numbers(folder, name):
+        if not lives(path(folder, name, number)):
+            path(folder, name, number).unlink(missing_ok=True)
+
+
 def made_once(file: Path, make: Callable[[], object]) -> None:
     """Make a file that is not there yet, with the folder that it is in; of several processes one does, and the others wait."""
     while not file.exists():

@@ -13,7 +13,7 @@ from typing import Any
 
 from aimwise.errors import AimwiseError, BadSetting, extra, unknown
 from aimwise.study.cells import Facts, fingerprint
-from aimwise.study.locks import claim
+from aimwise.study.locks import claim, forget, numbers
 from aimwise.study.machine import commit, made_by
 from aimwise.study.store import Store, tidy
 
@@ -103,6 +103,10 @@ def run_together(
                 say(f"{len(missing)} cells are being run by another process; waiting for them")
             waiting = True
             time.sleep(POLL)
+    for study, cell in wanted:
+        name = fingerprint(cell)
+        if numbers(study.store.locks, name) and study.store.has(cell):  # its process was killed when it had kept it
+            forget(study.store.locks, name)
     for store in dict.fromkeys(one.store for one, _ in wanted):
         tidy(store.locks)
     late = sum(one.state == LATE for one in done)

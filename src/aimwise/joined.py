@@ -77,9 +77,7 @@ def padded(values: np.ndarray, d: int, nothing: object) -> np.ndarray:
 def all_pairs(parts: Sequence[Explanation], d: int) -> Pairs | None:
     """What features say in twos, if all parts tell."""
     found = given([part.pairs for part in parts])
-    if found is None:
-        return None
-    return Pairs(torch.cat([wide(each.parts, d) for each in found]), torch.cat([each.forms for each in found]))
+    return None if found is None else Pairs.joined([Pairs(wide(each.parts, d), each.forms) for each in found])
 
 
 def one_check(checks: Sequence[Check]) -> Check | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,11 @@ class Pairs:
 
     parts: Float[Tensor, "B d r"]
     forms: Float[Tensor, "B r C"]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Pairs]) -> Pairs:
+        """Those of several batches of one width, one behind the other."""
+        return cls(torch.cat([one.parts for one in parts]), torch.cat([one.forms for one in parts]))
 
     def scores(self, z: Float[Tensor, "B M d"]) -> Float[Tensor, "B M C"]:
         """What features that are kept by z say in twos."""

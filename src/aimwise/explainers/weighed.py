@@ -41,5 +41,5 @@ class Weighed:
 def together(parts: Sequence[Weighed]) -> Weighed:
     """What was found of several batches of like width."""
     pairs = [part.pairs for part in parts if part.pairs is not None]
-    both = Pairs(torch.cat([one.parts for one in pairs]), torch.cat([one.forms for one in pairs])) if pairs else None
-    return Weighed(torch.cat([part.probs for part in parts]), torch.cat([part.W for part in parts]), both)
+    both = torch.cat([part.probs for part in parts]), torch.cat([part.W for part in parts])
+    return Weighed(*both, Pairs.joined(pairs) if pairs else None)
